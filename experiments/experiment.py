@@ -1,0 +1,218 @@
+"""A question, its baseline and what to vary; expands to variants and runs. Torch-free until its runs are checked."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from experiments.config import ConfigError, RunConfig, digest
+from transformer.config import Frozen
+from transformer.spec import Spec
+
+BASELINE = "baseline"
+Changes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A named set of changes to the baseline: `changes` maps dotted paths to values."""
+
+    name: str
+    changes: Changes
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: a variant with one seed.
+
+    Attributes:
+        experiment, variant: names. changes: what makes the variant. config: the whole configuration.
+        identity: every resolved field that can change a number. hash: sha256 of it.
+    """
+
+    experiment: str
+    variant: str
+    changes: Changes
+    config: RunConfig
+    identity: Mapping[str, Any]
+    hash: str
+
+    @property
+    def id(self) -> str:
+        """`<variant>-s<seed>-<hash8>`: the name of the run's directory, under 100 bytes."""
+        return f"{slug(self.variant)}-s{self.config.seed}-{self.hash[:8]}"
+
+
+class Experiment(Frozen):
+    """A question asked of a baseline.
+
+    Attributes:
+        name: file-name safe; results lie under it.
+        question: what the report answers, as a sentence with a question mark.
+        baseline: the configuration that everything is compared with.
+        vary: path -> values, one change at a time.
+        grid: path -> values, every combination.
+        groups: sub-grids whose union is run.
+        when: condition `path=value` -> a sub-grid of settings that exist only where the condition holds.
+        variants: explicit named sets of changes.
+        seeds: a count n (seeds 0..n-1) or a list.
+        metric, goal: what decides, such as `test/loss`, and whether less or more of it is better.
+        smallest_effect: difference in the metric that would matter; None = not stated.
+        tags: words for `list` and for wandb.
+    """
+
+    name: str
+    question: str
+    baseline: RunConfig = RunConfig()
+    vary: dict[str, list[Any]] = Field(default_factory=dict)
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    groups: list[dict[str, list[Any]]] = Field(default_factory=list)
+    when: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
+    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    seeds: int | list[int] = 5
+    metric: str = "test/loss"
+    goal: Literal["min", "max"] = "min"
+    smallest_effect: float | None = Field(default=None, gt=0)
+    tags: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _can_be_expanded(self) -> Self:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
+            raise ValueError(f"name {self.name!r} must be 1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or digit")
+        seeds = self.seed_list()
+        if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise ValueError(f"seeds={self.seeds!r} must be a count of at least 1, or a list of different numbers >= 0")
+        problems = [
+            (path, "has no values to try")
+            for table in (self.vary, self.grid, *self.groups, *self.when.values())
+            for path, values in table.items()
+            if not values
+        ]
+        problems += [("when", f"condition {c!r} must be written path=value") for c in self.when if "=" not in c]
+        for variant in () if problems else self.expand():
+            try:
+                self.baseline.replace(variant.changes)
+            except ConfigError as error:
+                problems += error.problems
+        if problems:
+            raise ConfigError(list(dict.fromkeys(problems)))
+        return self
+
+    def seed_list(self) -> list[int]:
+        """The seeds, in order."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
+
+    def expand(self) -> list[Variant]:
+        """The baseline first, then every different set of changes, in a stable order."""
+        found: dict[str, Variant] = {BASELINE: Variant(BASELINE, {})}
+        for changes in self._one_by_one():
+            effective = self._effective(changes)
+            if effective:
+                label = ", ".join(f"{_short(path, effective)}={_label(value)}" for path, value in effective.items())
+                found.setdefault(label, Variant(label, effective))
+        for name, changes in self.variants.items():
+            found[name] = Variant(name, self._effective({path: _plain(value) for path, value in changes.items()}))
+        return list(found.values())
+
+    def runs(self) -> list[Run]:
+        """Every (variant, seed) with its identity; seeds vary slowest, so that early results cover every variant.
+
+        Raises:
+            ConfigError: everything that is wrong with any variant, all at once.
+        """
+        problems: list[tuple[str, str]] = []
+        made: list[tuple[Variant, RunConfig]] = []
+        for variant in self.expand():
+            config = self.baseline.replace(variant.changes)
+            where = f"{self.name}: " if variant.name == BASELINE else f"{self.name}: variant '{variant.name}': "
+            problems += [(f"{where}{path}", text) for path, text in config.problems()]
+            made.append((variant, config))
+        if problems:
+            raise ConfigError(_once(problems))
+        return [self._run(variant, config, seed) for seed in self.seed_list() for variant, config in made]
+
+    def _run(self, variant: Variant, config: RunConfig, seed: int) -> Run:
+        config = config.replace({"seed": seed})
+        identity = config.identity()
+        return Run(self.name, variant.name, variant.changes, config, identity, digest(identity))
+
+    def _one_by_one(self) -> Iterator[dict[str, Any]]:
+        def with_conditions(changes: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            extra = [table for condition, table in self.when.items() if self._holds(condition, changes)]
+            for parts in itertools.product(*(_product(table) for table in extra)):
+                yield {**changes, **{k: v for part in parts for k, v in part.items()}}
+
+        if not (self.vary or self.grid or self.groups):
+            yield from with_conditions({})
+        for path, values in self.vary.items():
+            for value in values:
+                yield from with_conditions({path: _plain(value)})
+        for table in ([self.grid] if self.grid else []) + self.groups:
+            for changes in _product(table):
+                yield from with_conditions(changes)
+
+    def _holds(self, condition: str, changes: Changes) -> bool:
+        path, _, wanted = condition.partition("=")
+        try:
+            value: Any = self.baseline.replace(changes)
+        except ConfigError:
+            return False
+        for part in path.strip().split("."):
+            value = value.options.get(part) if isinstance(value, Spec) else getattr(value, part, None)
+        return wanted.strip() in {_label(value), value.name if isinstance(value, Spec) else _label(value)}
+
+    def _effective(self, changes: Changes) -> dict[str, Any]:
+        """The same changes in one spelling: by sorted path, options folded into their component, no-ops left out."""
+        try:
+            changed = self.baseline.replace(changes)
+        except ConfigError:
+            return dict(sorted(changes.items()))  # the validator reports it
+        before, after = dict(_leaves(self.baseline.to_dict())), dict(_leaves(changed.to_dict()))
+        return {path: after[path] for path in sorted(after) if after[path] != before.get(path)}
+
+
+def slug(text: str) -> str:
+    """A directory-safe form of a variant's name, at most 60 bytes; long names end in a hash of the whole."""
+    plain = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text).strip("_") or "variant"
+    return plain if len(plain) <= 60 else f"{plain[:51]}-{digest(text)[:8]}"
+
+
+def _product(table: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*table.values()):
+        yield {path: _plain(value) for path, value in zip(table, values, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    return value.to_dict() if isinstance(value, Spec) else value
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, Mapping) and "name" in value:
+        return str(Spec.parse(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _short(path: str, changes: Changes) -> str:
+    last = path.rsplit(".", 1)[-1]
+    return last if sum(p.rsplit(".", 1)[-1] == last for p in changes) == 1 else path
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and "name" not in value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _once(problems: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same sentence about several variants is told once, for the first of them."""
+    first: dict[str, str] = {}
+    for path, text in problems:
+        first.setdefault(text, path)
+    return [(path, text) for text, path in first.items()]
