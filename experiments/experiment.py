@@ -63,6 +63,7 @@ class Experiment(Frozen):
         seeds: a count n (seeds 0..n-1) or a list.
         metric, goal: what decides, such as `test/loss`, and whether less or more of it is better.
         smallest_effect: difference in the metric that would matter; None = not stated.
+        presets: name -> changes to this experiment by dotted path, such as `{"quick": {"seeds": 3}}`.
         tags: words for `list` and for wandb.
     """
 
@@ -78,12 +79,15 @@ class Experiment(Frozen):
     metric: str = "test/loss"
     goal: Literal["min", "max"] = "min"
     smallest_effect: float | None = Field(default=None, gt=0)
+    presets: dict[str, dict[str, Any]] = Field(default_factory=dict)
     tags: list[str] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _can_be_expanded(self) -> Self:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
-            raise ValueError(f"name {self.name!r} must be 1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or digit")
+            raise ValueError(
+                f"name {self.name!r} must be 1 to 64 of A-Z a-z 0-9 . _ - and start with one of A-Z a-z 0-9"
+            )
         seeds = self.seed_list()
         if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
             raise ValueError(f"seeds={self.seeds!r} must be a count of at least 1, or a list of different numbers >= 0")

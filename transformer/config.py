@@ -54,7 +54,7 @@ class Frozen(BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists and scalars: what files hold."""
-        return self.model_dump(mode="python")
+        return {name: _plain(getattr(self, name)) for name in type(self).model_fields}
 
     def _set(self, tree: dict[str, Any], path: str, value: Any) -> tuple[str, str] | None:
         *parents, last = path.split(".")
@@ -108,7 +108,8 @@ class ModelConfig(Frozen):
         if self.d_model % self.n_heads:
             near = max(self.n_heads, round(self.d_model / self.n_heads) * self.n_heads)
             raise ValueError(
-                f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}; the nearest d_model that is: {near}"
+                f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}; "
+                f"the nearest d_model that is: {near}"
             )
         if isinstance(self.d_ff, int) and self.d_ff < 1:
             raise ValueError(f"d_ff={self.d_ff} must be at least 1, or 'matched'")
@@ -155,6 +156,14 @@ class ModelConfig(Frozen):
         return {**plain, **{slot: REGISTRIES[slot].identity(spec) for slot, spec in self.specs().items()}}
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, Frozen | Spec):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def _explain(cls: type[BaseModel], error: ValidationError) -> Iterator[tuple[str, str]]:
     union_seen: set[str] = set()
     for one in error.errors():
@@ -179,7 +188,8 @@ def _explain(cls: type[BaseModel], error: ValidationError) -> Iterator[tuple[str
 
 def _inside(path: str, sub: str, text: str) -> tuple[str, str]:
     if path and text.startswith("unknown key '"):  # the message carries its own path
-        return sub, text.replace("'", f"'{path}.", 1).replace("mean '", f"mean '{path}.", 1).replace("Known: ", f"Known in {path}: ", 1)
+        text = text.replace("'", f"'{path}.", 1).replace("mean '", f"mean '{path}.", 1)
+        return sub, text.replace("Known: ", f"Known in {path}: ", 1)
     return ".".join(filter(None, [path, sub])), text
 
 

@@ -1,0 +1,121 @@
+"""What would stop a run, found before anything trains: names, options, combinations, sizes. Imports torch."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from experiments.config import ConfigError, RunConfig, digest
+from experiments.experiment import Experiment, Run
+from experiments.tasks import TASKS, Task
+from transformer.spec import Spec
+
+
+def run_problems(config: RunConfig) -> list[tuple[str, str]]:
+    """Pairs of (path, sentence); empty when the run can start. Nothing is trained and no weights are allocated."""
+    named = _name_problems(config)
+    if named:
+        return named
+    try:
+        task = build_task(config.task)
+    except (ValueError, OSError) as error:
+        return [("task", str(error))]
+    return _fit_problems(config, task) or _build_problems(config, task)
+
+
+def checked_runs(experiment: Experiment) -> list[Run]:
+    """The runs of an experiment whose every variant can start and whose metric will be measured.
+
+    Raises:
+        ConfigError: all problems at once.
+    """
+    runs = experiment.runs()
+    problems = metric_problems(experiment)
+    if problems:
+        raise ConfigError(problems)
+    return runs
+
+
+def metric_problems(experiment: Experiment) -> list[tuple[str, str]]:
+    """Whether some variant's task cannot measure the experiment's metric."""
+    from experiments.training.evaluate import metric_names
+    from transformer.registry import unknown
+
+    for variant in experiment.expand():
+        config = experiment.baseline.replace(variant.changes)
+        known = metric_names(build_task(config.task))
+        if experiment.metric not in known:
+            return [(f"{experiment.name}: metric", unknown(f"metric of task '{config.task}'", experiment.metric, known))]
+    return []
+
+
+def parameters(config: RunConfig) -> dict[str, int]:
+    """Parameter counts of a run's model, without allocating it: total and without embeddings."""
+    from transformer.costs import count_parameters
+
+    return dict(_count(digest([config.model.to_dict(), config.task.to_dict()]), config, count_parameters))
+
+
+def build_task(spec: Spec) -> Task:
+    """The task of a spec; built once per process, since corpora are read and encoded."""
+    return _task(digest(spec.to_dict()), spec)
+
+
+def model_arguments(task: Task) -> dict[str, Any]:
+    """What a task tells `transformer.models.build` about sizes."""
+    return {
+        "vocab_size": task.vocab_size, "max_len": task.max_len, "n_classes": task.n_classes,
+        "source_vocab_size": task.source_vocab_size,
+    }
+
+
+@functools.lru_cache(maxsize=64)
+def _task(key: str, spec: Spec) -> Task:
+    return TASKS.build(spec)
+
+
+_counts: dict[str, dict[str, int]] = {}
+
+
+def _count(key: str, config: RunConfig, count: Any) -> dict[str, int]:
+    if key not in _counts:
+        from transformer.models import build
+
+        model = build(config.model, seed=None, device="meta", **model_arguments(build_task(config.task)))
+        _counts[key] = count(model)
+    return _counts[key]
+
+
+def _name_problems(config: RunConfig) -> list[tuple[str, str]]:
+    from experiments.training.schedules import SAMPLING, SCHEDULES
+
+    found = [(f"model.{path}" if path else "model", text) for path, text in config.model.problems()]
+    found += [("task", text) for text in TASKS.problems(config.task)]
+    found += [("train.schedule", text) for text in SCHEDULES.problems(config.train.schedule)]
+    if config.train.scheduled_sampling is not None:
+        found += [("train.scheduled_sampling", text) for text in SAMPLING.problems(config.train.scheduled_sampling)]
+    return found
+
+
+def _fit_problems(config: RunConfig, task: Task) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    if config.model.architecture not in task.architectures:
+        able = ", ".join(task.architectures)
+        found.append(("model.architecture", f"task '{config.task.name}' needs {able}, not '{config.model.architecture}'"))
+    if config.model.max_len is not None and config.model.max_len < task.max_len:
+        found.append((
+            "model.max_len",
+            f"{config.model.max_len} is shorter than the {task.max_len} positions that task '{config.task.name}' asks "
+            f"for; leave it out, or give at least {task.max_len}",
+        ))
+    return found
+
+
+def _build_problems(config: RunConfig, task: Task) -> list[tuple[str, str]]:
+    from transformer.models import build
+
+    try:
+        build(config.model, seed=None, device="meta", **model_arguments(task))
+    except ValueError as error:
+        return [("model", str(error))]
+    return []
