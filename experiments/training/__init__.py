@@ -1,0 +1,1 @@
+"""Training one run: schedules, optimiser, loss, evaluation, checkpoints, trackers and the loop that joins them."""
