@@ -45,7 +45,8 @@ def metric_problems(experiment: Experiment) -> list[tuple[str, str]]:
         config = experiment.baseline.replace(variant.changes)
         known = metric_names(build_task(config.task))
         if experiment.metric not in known:
-            return [(f"{experiment.name}: metric", unknown(f"metric of task '{config.task}'", experiment.metric, known))]
+            text = unknown(f"metric of task '{config.task}'", experiment.metric, known)
+            return [(f"{experiment.name}: metric", text)]
     return []
 
 
@@ -100,8 +101,9 @@ def _name_problems(config: RunConfig) -> list[tuple[str, str]]:
 def _fit_problems(config: RunConfig, task: Task) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if config.model.architecture not in task.architectures:
-        able = ", ".join(task.architectures)
-        found.append(("model.architecture", f"task '{config.task.name}' needs {able}, not '{config.model.architecture}'"))
+        able = " or ".join(task.architectures)
+        text = f"task '{config.task.name}' needs {able}, not '{config.model.architecture}'"
+        found.append(("model.architecture", text))
     if config.model.max_len is not None and config.model.max_len < task.max_len:
         found.append((
             "model.max_len",

@@ -64,7 +64,7 @@ def _value(node: yaml.Node | None, path: str, source: str, lines: dict[str, int]
         return _mapping(node, path, source, lines)
     if isinstance(node, yaml.SequenceNode):
         return [_value(item, path, source, lines) for item in node.value]
-    return scalar(node.value) if node.style is None else node.value
+    return scalar(node.value) if getattr(node, "style", None) is None else node.value
 
 
 def _mapping(node: yaml.MappingNode, path: str, source: str, lines: dict[str, int]) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""Configs are strict, frozen, and changed by dotted path."""
+
+import pickle
+
+import pytest
+
+from experiments.config import ConfigError, ModelConfig, RunConfig, Spec, TrainConfig, digest
+
+
+def test_unknown_keys_are_refused_with_their_path_and_the_nearest_key():
+    with pytest.raises(ConfigError, match=r"unknown key 'model.d_modl'. Did you mean 'model.d_model'\?"):
+        RunConfig(model={"d_modl": 3})
+
+
+def test_all_errors_come_at_once():
+    with pytest.raises(ConfigError) as error:
+        RunConfig(model={"d_modl": 3, "n_layers": "2"}, train={"stepz": 1, "lr": -1.0})
+    assert len(error.value.problems) == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), [("model.n_heads", "4"), ("train.steps", 1.5), ("train.lr", float("nan")), ("model.bias", 1)]
+)
+def test_wrong_types_are_refused_rather_than_converted(path, value):
+    with pytest.raises(ConfigError, match=path):
+        RunConfig().replace({path: value})
+
+
+def test_a_config_cannot_be_changed_in_place():
+    with pytest.raises(ValueError, match="frozen"):
+        RunConfig().seed = 3
+
+
+def test_replace_changes_only_what_is_named():
+    before = RunConfig()
+    after = before.replace({"train.steps": 7, "model.positional": "rope", "model.positional.base": 500.0})
+    assert after.train.steps == 7
+    assert after.model.positional == Spec("rope", base=500.0)
+    assert after.replace({"train.steps": before.train.steps, "model.positional": before.model.positional}) == before
+
+
+def test_a_new_component_does_not_inherit_options_of_the_old_one():
+    config = RunConfig(model=ModelConfig(positional=Spec("rope", base=500.0)))
+    assert config.replace({"model.positional": "alibi"}).model.positional == Spec("alibi")
+
+
+def test_a_path_into_nowhere_is_refused():
+    with pytest.raises(ConfigError, match="unknown key 'modle.norm'. Did you mean 'model'"):
+        RunConfig().replace({"modle.norm": "none"})
+
+
+def test_warmup_is_steps_or_a_share():
+    assert TrainConfig(steps=200, warmup=0.1).warmup_steps() == 20
+    assert TrainConfig(steps=200, warmup=7).warmup_steps() == 7
+    with pytest.raises(ConfigError, match="between 0 and steps=200"):
+        TrainConfig(steps=200, warmup=300)
+
+
+def test_configs_travel_to_other_processes():
+    config = RunConfig(model=ModelConfig(positional=Spec("rope", base=500.0)))
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_the_digest_ignores_the_order_of_keys_and_sees_every_value():
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert digest({"a": 1, "b": 2}) != digest({"a": 1, "b": 2.5})
