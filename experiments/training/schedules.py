@@ -124,7 +124,7 @@ class Noam(Schedule):
         self.scale = horizon.peak * math.sqrt(self.warmup) if factor is None else factor * horizon.d_model**-0.5
 
     def lr(self, step: int) -> float:
-        return self.scale * min(1 / math.sqrt(step), step / self.warmup**1.5)
+        return self.scale * min(1 / math.sqrt(step), step / math.pow(self.warmup, 1.5))
 
 
 @SAMPLING.register("linear", paper="arXiv:1506.03099")

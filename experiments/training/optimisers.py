@@ -1,0 +1,39 @@
+"""AdamW with weight decay on matrices only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from experiments.config import TrainConfig
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Every trainable parameter exactly once: those with two or more axes decay, vectors and scalars do not.
+
+    The rule is the number of axes, never a name, so a custom norm's gain is not decayed and a tied head, which is
+    the token embedding, is held once. Embeddings, learned positions and relative-bias tables are matrices: they decay.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]  # nn.Module lists a shared parameter once
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def adamw(model: nn.Module, train: TrainConfig) -> torch.optim.AdamW:
+    """AdamW (decoupled decay, eps 1e-8) in torch's fused form. The rate is set anew for every step.
+
+    Source: Loshchilov and Hutter 2019, arXiv:1711.05101.
+    """
+    groups = parameter_groups(model, train.weight_decay)
+    return torch.optim.AdamW(groups, lr=train.lr, betas=(train.beta1, train.beta2), fused=True)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, lr: float) -> None:
+    """The learning rate of the next step, in every group."""
+    for group in optimiser.param_groups:
+        group["lr"] = lr
