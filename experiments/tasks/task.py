@@ -67,6 +67,9 @@ class Task:
         loss_floor: the least loss that any model can reach, nats per token; None = unknown.
         sequence_metrics: whether exact match (every asked token of a row right) means something.
         data_files: sha256 of each data file by name, part of the record of a run.
+        bos_id, eos_id: what a decoder starts from and stops at; None = it continues a prompt without end.
+        class_names: what each class of a classification task stands for.
+        text_metrics: names of the metrics that `score_text` gives; empty = there are none.
     """
 
     architectures: ClassVar[tuple[Literal["decoder", "encoder", "encoder_decoder"], ...]] = ("decoder",)
@@ -78,6 +81,10 @@ class Task:
     loss_floor: float | None = None
     sequence_metrics: bool = False
     data_files: Mapping[str, str] = MappingProxyType({})
+    bos_id: int | None = None
+    eos_id: int | None = None
+    class_names: Sequence[str] = ()
+    text_metrics: ClassVar[tuple[str, ...]] = ()
 
     def train_batch(self, seed: int, step: int, batch_size: int) -> Batch:
         """Batch number `step` (from 0) of the training stream of `seed`."""
@@ -88,12 +95,40 @@ class Task:
         raise NotImplementedError(type(self).__name__)
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of a prompt. Raises ValueError naming what cannot be encoded."""
+        """Tokens of a prompt, complete with what stands before the answer; with a source: tokens of the source.
+
+        Raises:
+            ValueError: naming what cannot be encoded.
+        """
         raise NotImplementedError(type(self).__name__)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Readable text of tokens."""
+        """Readable text of tokens of `inputs` or answers; padding, start and end are left out."""
         raise NotImplementedError(type(self).__name__)
+
+    def decode_source(self, tokens: Sequence[int]) -> str:
+        """Readable text of tokens of `source`."""
+        return self.decode(tokens)
+
+    def references(self, batch: Batch) -> list[str]:
+        """The right answer of each row as text: the asked tokens decoded, or the name of the class."""
+        if self.n_classes is not None:
+            names = self.class_names or [str(index) for index in range(self.n_classes)]
+            return [names[index] for index in batch.targets.tolist()]
+        return [self.decode([t for t in row if t != IGNORE]) for row in batch.targets.tolist()]
+
+    def score_text(self, references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
+        """Metrics of generated text against references, named as in `text_metrics`."""
+        return {}
+
+    def overlap(self, seed: int) -> int | None:
+        """Evaluation examples of seed block `seed` that training may see, or that validation and test share.
+
+        None = cannot be told. By default, evaluation rows are looked for among the first training batches.
+        """
+        from experiments.tasks.overlap import shared_rows
+
+        return shared_rows(self, seed)
 
 
 def _load() -> None:

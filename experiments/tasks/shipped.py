@@ -1,0 +1,13 @@
+"""The tasks that come with the suite, imported so that they register."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+MODULES = ("text", "recall", "strings")
+
+
+def load() -> None:
+    """Import every shipped task."""
+    for name in MODULES:
+        import_module(f"experiments.tasks.{name}")
