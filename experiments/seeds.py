@@ -27,3 +27,19 @@ def torch_stream(*address: object, device: str = "cpu") -> torch.Generator:
     import torch
 
     return torch.Generator(device=device).manual_seed(stream_seed(*address))
+
+
+def seed_dropout(seed: int, step: int, *, device: str = "cpu") -> None:
+    """Puts torch's global generators, which dropout draws from, at the start of the stream of one training step.
+
+    A stream a step rather than one a run: whatever was drawn before, step `step` of `seed` drops the same units, so a
+    resumed run repeats an undisturbed one exactly.
+    """
+    import torch
+
+    address = stream_seed(seed, "dropout", step)
+    torch.default_generator.manual_seed(address)  # the CPU's alone: torch.manual_seed visits every kind of device
+    if device.startswith("cuda"):
+        torch.cuda.manual_seed_all(address)
+    elif device.startswith("mps"):
+        torch.mps.manual_seed(address)
