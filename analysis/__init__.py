@@ -1,0 +1,1 @@
+"""From the records of finished runs to tables, verdicts and figures."""
