@@ -1,0 +1,194 @@
+"""What the comparison says, in sentences: which variant, how sure, at what cost, and what is missing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from analysis.compare import FEWEST, Comparison, Row, leaders
+from analysis.words import (
+    decimals, listed, metric_name, number, p_phrase, percent, plus_minus, setting, unit,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One sentence and what a table of answers needs.
+
+    Attributes:
+        sentence: the finding with its uncertainty. cost: what it costs against the baseline; empty where nobody leads.
+        best: the variant with the best mean that may lead, or None. certain: it is told apart from the baseline, or,
+            for a baseline, from every variant.
+        verdict: a few words for an overview.
+    """
+
+    sentence: str
+    cost: str
+    best: str | None
+    certain: bool
+    verdict: str
+
+
+@dataclass(frozen=True)
+class PartAnswer:
+    """The answer for the variants that change one and the same setting.
+
+    Attributes:
+        part: dotted path. best: its best value. is_baseline: the baseline has that value.
+        certain: the best is told apart from the next. sentence, cost: in words.
+        variant: the row that has the value.
+    """
+
+    part: str
+    best: str
+    is_baseline: bool
+    certain: bool
+    sentence: str
+    cost: str
+    variant: str
+
+
+def answer(comparison: Comparison) -> Answer:
+    """The experiment's answer; honest about few seeds, ties and divergence."""
+    ranked = comparison.ranked
+    if comparison.baseline.n < FEWEST or len(ranked) < 2:
+        return _no_answer(comparison)
+    best = ranked[0]
+    if best is comparison.baseline:
+        return _baseline_leads(comparison)
+    if best.verdict == "better":
+        return _variant_leads(comparison, best)
+    return _undecided(comparison, best)
+
+
+def parts(comparison: Comparison) -> list[PartAnswer]:
+    """One answer per setting that variants change on their own, in declared order; parts with one option too."""
+    names = dict.fromkeys(next(iter(row.changes)) for row in comparison.others if len(row.changes) == 1)
+    found = (_part(comparison, name) for name in names)
+    return [part for part in found if part is not None]
+
+
+def missing(comparison: Comparison) -> list[str]:
+    """Sentences on what is not there: runs by status, with the variants concerned."""
+    words = {
+        "missing": "have not run yet", "failed": "failed", "damaged": "have damaged files and count as missing",
+        "diverged": "diverged; they are in no mean, and their variants cannot be best",
+    }  # fmt: skip
+    sentences = []
+    for status, text in words.items():
+        rows = [row for row in comparison.rows if row.counts[status]]
+        if rows:
+            total = sum(row.counts[status] for row in rows)
+            planned = sum(row.planned for row in comparison.rows)
+            each = listed([f"{row.variant} {row.counts[status]}/{row.planned}" for row in rows], most=12)
+            sentences.append(f"{total} of {planned} runs {text}: {each}.")
+    unscored = [r.variant for r in comparison.rows if r.counts["done"] > r.n]
+    if unscored:
+        sentences.append(f"Some finished runs have no {comparison.metric}: {listed(unscored)}.")
+    return sentences
+
+
+def cost_phrase(comparison: Comparison, row: Row) -> str:
+    """Cost against the baseline: `same parameters, +1.2 % FLOPs per token, −3 % training seconds`."""
+    names = {"parameters": "parameters", "flops_per_token": "FLOPs per token", "train_seconds": "training time",
+             "peak_memory_bytes": "peak memory"}  # fmt: skip
+    base, found = comparison.baseline.cost, []
+    for key, name in names.items():
+        if math.isfinite(row.cost[key]) and base[key] > 0:
+            found.append(f"{percent(row.cost[key] / base[key])} {name}")
+    return ", ".join(found)
+
+
+def difference_phrase(comparison: Comparison, row: Row, than: str = "") -> str:
+    """`0.019 nats per token better than the baseline (95 % CI 0.014 to 0.024, Holm p = 0.001, wins 5/5, n = 5)`."""
+    both = row.paired
+    assert both is not None, row.variant
+    places, sign = decimals((both.high - both.low) / 2), 1 if both.difference > 0 else -1
+    low, high = sorted((sign * both.low, sign * both.high))
+    size = f"{number(abs(both.difference), places)}{_unit(comparison)} {'better' if sign > 0 else 'worse'}"
+    return (
+        f"{size}{f' than {than}' if than else ''} (95 % CI {number(low, places)} to {number(high, places)}, Holm "
+        f"{p_phrase(row.p)}, wins {both.wins}/{both.n}, n = {both.n})"
+    )
+
+
+def _unit(comparison: Comparison) -> str:
+    return f" {unit(comparison.metric)}" if unit(comparison.metric) else ""
+
+
+def _no_answer(comparison: Comparison) -> Answer:
+    base = comparison.baseline
+    have = f"the baseline has {base.n} of {base.planned} seeds with a score"
+    if base.counts["diverged"]:
+        have += f" and {base.counts['diverged']} diverged"
+    able = [r for r in comparison.others if r.n_pairs >= FEWEST]
+    text = f"No answer yet: {have}, and {len(able)} of {len(comparison.others)} variants share {FEWEST} seeds with it; "
+    text += f"no winner is named on fewer than {FEWEST} seeds."
+    if base.counts["diverged"]:
+        text += " A baseline that diverges needs a smaller learning rate first."
+    return Answer(text, "", None, False, "no answer yet")
+
+
+def _variant_leads(comparison: Comparison, best: Row) -> Answer:
+    assert best.paired is not None, best.variant
+    tied = [r.variant for r in comparison.leaders[1:]]
+    text = f"{best.variant} is best: {metric_name(comparison.metric)} {difference_phrase(comparison, best, 'the baseline')}."
+    if comparison.smallest_effect and best.paired.difference < comparison.smallest_effect:
+        text += f" That is less than the {comparison.smallest_effect:g} that was said to matter."
+    if tied:
+        text += f" Not told apart from it: {listed(tied)}."
+    return Answer(text + _half(comparison), cost_phrase(comparison, best), best.variant, True, f"{best.variant} is better")
+
+
+def _baseline_leads(comparison: Comparison) -> Answer:
+    base, tied = comparison.baseline, [r.variant for r in comparison.leaders[1:]]
+    mean = plus_minus(base.mean.mean, base.mean.high - base.mean.mean) if base.mean else "-"
+    worse = sum(row.verdict == "worse" for row in comparison.others)
+    text = f"Nothing beats the baseline ({metric_name(comparison.metric)} {mean}{_unit(comparison)}, n = {base.n}): "
+    text += f"{worse} of {comparison.n_tests} variants are certainly worse"
+    text += f", not told apart from it: {listed(tied)}." if tied else "."
+    certain = not tied and worse == comparison.n_tests
+    return Answer(text + _half(comparison), "", base.variant, certain, "baseline is best" if certain else "nothing beats the baseline")
+
+
+def _undecided(comparison: Comparison, best: Row) -> Answer:
+    text = "Undecided: no variant is certainly better than the baseline"
+    text += f"; the best mean has {best.variant}, {difference_phrase(comparison, best)}." if best.paired else "."
+    least = comparison.detectable(best)
+    if math.isfinite(least):
+        text += f" {best.n_pairs} seeds find a difference of {number(least, decimals(least))} with 80 % power"
+        seeds = comparison.seeds_for(best)
+        more = seeds is not None and seeds > best.n_pairs
+        text += f"; the {comparison.smallest_effect:g} that matters needs about {seeds}." if more else "."
+    return Answer(text + _half(comparison), cost_phrase(comparison, best), best.variant, False, "undecided")
+
+
+def _half(comparison: Comparison) -> str:
+    if comparison.complete:
+        return ""
+    have = sum(row.counts["done"] + row.counts["diverged"] for row in comparison.rows)
+    return f" This is from {have} of {sum(row.planned for row in comparison.rows)} runs."
+
+
+def _part(comparison: Comparison, path: str) -> PartAnswer | None:
+    """Compares the values of one setting, the baseline's among them."""
+    rows = [comparison.baseline, *(r for r in comparison.others if set(r.changes) == {path})]
+    values = {r.variant: setting(comparison.settings.get(path) if r is comparison.baseline else r.changes[path]) for r in rows}
+    ranked = [row for row in comparison.ranked if row in rows]
+    if len(ranked) < 2:
+        return None
+    best, second = ranked[0], ranked[1]
+    tied = leaders(ranked, comparison.goal)[1:]
+    is_baseline = best is comparison.baseline
+    left_out = [values[r.variant] for r in rows if r not in ranked]
+    if is_baseline:
+        text = f"{values[best.variant]}, the baseline's; next is {values[second.variant]}, {difference_phrase(comparison, second)}."
+    else:
+        than = f"the baseline's {values[comparison.baseline.variant]}"
+        text = f"{values[best.variant]}, {difference_phrase(comparison, best, than)}."
+    if tied:
+        text += f" Not told apart: {listed([values[r.variant] for r in tied])}."
+    if left_out:
+        text += f" Unstable or too few seeds: {listed(left_out)}."
+    cost = cost_phrase(comparison, best) if not is_baseline else "the baseline's"
+    return PartAnswer(path, values[best.variant], is_baseline, not tied, text, cost, best.variant)

@@ -1,0 +1,134 @@
+"""Learning curves: the mean over seeds with its interval band, in one panel a setting so that many variants stay readable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.special import stdtrit
+
+from analysis.compare import Comparison, Row
+from analysis.load import Loaded
+from analysis.style import SCREEN, Look, empty, figure, looks, styled
+from analysis.words import metric_label
+
+IN_ONE_PANEL = 6
+MOST_PANELS = 12
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Variants drawn together with the baseline, under the setting that they change."""
+
+    title: str
+    variants: tuple[str, ...]
+
+
+def curve_metric(loaded: Loaded, metric: str, known: Sequence[str]) -> str:
+    """What to draw over steps for a test metric: the same on validation, else the validation loss, else the train loss."""
+    last = metric.rsplit("/", 1)[-1]
+    wanted = (metric.replace("test/", "validation/", 1), f"validation/{last}", "validation/loss", "train/loss")
+    return next((name for name in wanted if name in known), wanted[0])
+
+
+def bands(curves: pd.DataFrame) -> pd.DataFrame:
+    """variant, step, mean, low, high, n: 95 % t intervals over the seeds that are done and logged the step."""
+    done = curves[curves["status"] == "done"]
+    found = done.groupby(["variant", "step"], observed=True)["value"].agg(["mean", "std", "count"]).reset_index()
+    n = found["count"].to_numpy()
+    half = np.where(n > 1, stdtrit(np.maximum(n - 1, 1), 0.975) * found["std"].fillna(0) / np.sqrt(n), math.nan)
+    return found.assign(low=found["mean"] - half, high=found["mean"] + half).rename(columns={"count": "n"})
+
+
+def panels(comparison: Comparison, *, most: int = IN_ONE_PANEL) -> list[Panel]:
+    """All in one panel if few, else one panel a setting that changes, long ones cut into several."""
+    if len(comparison.others) <= most:
+        return [Panel("", tuple(row.variant for row in comparison.others))]
+    grouped: dict[str, list[Row]] = {}
+    for row in comparison.others:
+        grouped.setdefault(next(iter(row.changes)) if len(row.changes) == 1 else "several changes", []).append(row)
+    found = []
+    for title, rows in grouped.items():
+        for start in range(0, len(rows), most):
+            found.append(Panel(title, tuple(row.variant for row in rows[start : start + most])))
+    return found
+
+
+def learning_curves(
+    loaded: Loaded, comparison: Comparison, *, curves: pd.DataFrame | None = None, width: float = SCREEN
+) -> Figure:
+    """Metric over optimiser steps. A run that diverged is drawn on its own, dotted, with a cross where it ended.
+
+    Args:
+        loaded, comparison: the experiment; its metric chooses what is drawn, see `curve_metric`.
+        curves: long table of that metric; read from disk if not given.
+        width: inches.
+    """
+    table = loaded.curves() if curves is None else curves
+    metric = curve_metric(loaded, comparison.metric, table["metric"].unique().tolist())
+    table = table[table["metric"] == metric]
+    shown = panels(comparison)[:MOST_PANELS]
+    columns = min(len(shown), 3 if width > 5 else 1)
+    lines = math.ceil(len(shown) / columns)
+    with styled(width):
+        high = (2.6 if width > 7 else 1.9) if lines > 1 else 3.6 if width > 5 else 2.6
+        made = figure(width, high * lines + 0.2)
+        grid = made.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+        if table.empty:
+            for axes in grid:
+                empty(axes, "no curve has been logged yet")
+            return made
+        summary, look = bands(table), looks([row.variant for row in comparison.rows])
+        for axes, panel in zip(grid, shown, strict=False):
+            _panel(axes, panel, comparison, summary, table, look)
+        for axes in grid[len(shown) :]:
+            axes.set_axis_off()
+        limits = _limits(summary, comparison.goal)
+        if limits:
+            grid[0].set_ylim(*limits)
+        made.supxlabel("optimiser steps", fontsize=9 if width > 7 else 7.5)
+        made.supylabel(metric_label(metric), fontsize=9 if width > 7 else 7.5)
+    return made
+
+
+def _panel(
+    axes: Axes, panel: Panel, comparison: Comparison, summary: pd.DataFrame, table: pd.DataFrame, look: dict[str, Look]
+) -> None:
+    for name in (comparison.baseline.variant, *panel.variants):
+        part, seen = summary[summary["variant"] == name], look[name]
+        n = f" (n={comparison.row(name).n})" if comparison.row(name).n < comparison.row(name).planned else ""
+        axes.plot(part["step"], part["mean"], color=seen.color, linestyle=seen.dash, marker=seen.marker,
+                  markevery=max(1, len(part) // 6), markersize=4, label=_short(name, panel) + n)  # fmt: skip
+        axes.fill_between(part["step"], part["low"], part["high"], color=seen.color, alpha=0.15, linewidth=0)
+        _diverged(axes, table[(table["variant"] == name) & (table["status"] == "diverged")], seen)
+    axes.set_title(panel.title)
+    axes.legend(loc="upper right" if comparison.goal == "min" else "lower right", handlelength=2.2, borderaxespad=0.2)
+
+
+def _short(name: str, panel: Panel) -> str:
+    """Under a panel's title the setting need not be repeated: `positional=rope` -> `rope`."""
+    key = panel.title.rsplit(".", 1)[-1]
+    return name[len(key) + 1 :] if key and name.startswith(f"{key}=") else name
+
+
+def _diverged(axes: Axes, table: pd.DataFrame, look: Look) -> None:
+    for _, run in table.groupby("run_id", observed=True):
+        axes.plot(run["step"], run["value"], color=look.color, linestyle=":", linewidth=1)
+        axes.plot(run["step"].iloc[-1:], run["value"].iloc[-1:], "x", color=look.color, markersize=7)
+
+
+def _limits(summary: pd.DataFrame, goal: str) -> tuple[float, float] | None:
+    """Leaves out what one bad variant would squeeze the rest for: shows from the best value to twice the usual range."""
+    per = summary.groupby("variant", observed=True)["mean"].agg(["first", "last", "min", "max"])
+    best, worst = ("min", "max") if goal == "min" else ("max", "min")
+    edge, usual = float(getattr(per[best], best)()), float(per[worst].median())
+    far = float(getattr(per[worst], worst)())
+    if abs(far - edge) <= 2 * abs(usual - edge):
+        return None
+    reach = 1.15 * (usual - edge)
+    return tuple(sorted((edge - 0.06 * reach, edge + reach)))  # type: ignore[return-value]
