@@ -77,7 +77,7 @@ def speed_up(
     best = np.maximum.accumulate(curves, axis=1)
     log_ratio = np.array([_log_step(np.log(at), c, f) for c, f in zip(best, finals, strict=True)]) - math.log(spent)
     least = best[:, -1] < finals
-    most = (best[:, 0] >= finals) & ~least
+    most = best[:, 0] >= finals
     ratio, low, high = _interval(log_ratio, least, most, level)
     per_seed = tuple(float(r) for r in np.exp(log_ratio))
     return SpeedUp(finals.size, ratio, low, high, level, per_seed, int(least.sum()), int(most.sum()))

@@ -62,6 +62,7 @@ def test_the_table_is_that_of_type_three_in_statsmodels_balanced_or_not(keep):
 def test_the_fit_says_whether_every_cell_was_run_equally_often():
     assert fit(runs(LEVELS, 3), LEVELS).balanced
     assert not fit(runs(LEVELS, 3, keep=0.9), LEVELS).balanced
+    assert not factorial({"a": [0, 0, 1, 1, 1]}, [1.0, 2.0, 3.0, 4.0, 6.0]).balanced
 
 
 def test_effects_and_intervals_are_those_of_statsmodels_contrasts():

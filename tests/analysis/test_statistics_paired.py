@@ -227,7 +227,7 @@ def test_sign_flip_is_refused_where_it_cannot_reach_the_level():
     message = r"n=5 pairs cannot give p below 0.0625, so it cannot reach alpha=0.05; it needs n >= 6 \(or use"
     with pytest.raises(ValueError, match=message):
         sign_flip(VARIANT, BASELINE)
-    assert sign_flip(VARIANT, BASELINE, alpha=0.1).p == 0.0625
+    assert sign_flip(VARIANT, BASELINE, alpha=0.0625).p == 0.0625
     with pytest.raises(ValueError, match="n=41 pairs is too large to enumerate; up to 40"):
         sign_flip(np.arange(41.0), np.zeros(41))
 
