@@ -1,0 +1,307 @@
+"""The interface of an engine, and `run`: feeds a plan to one, keeps count, and stops when it must."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from experiments.records import read_run, run_directory
+from experiments.runner import failures, lease, store
+from experiments.runner.attempt import GRACE_SECONDS, Task, clear
+from experiments.runner.events import FAILURES, RESULTS, Event, Outcome
+from experiments.runner.plan import ENDED, FAILED, TO_RUN, Plan, Planned, State, state_of
+
+MOST_KILLS = 2  # how often a run whose worker was killed from outside is tried again in one launch
+TICK_SECONDS = 0.2
+ELSEWHERE_SECONDS = 1.0
+TARGET = "experiments.training.execute:execute"
+
+
+class Engine(Protocol):
+    """Something that trains runs: processes on this machine, or a cluster."""
+
+    name: str
+
+    @property
+    def free(self) -> int:
+        """How many more runs can be given out now."""
+        ...
+
+    def submit(self, task: Task) -> None:
+        """Starts a run; call only while `free` is positive."""
+        ...
+
+    def wait(self, seconds: float) -> list[Event]:
+        """What has happened, at most `seconds` from now. Every submitted run ends with exactly one end event:
+        those of `Event`, or `killed` (its worker was killed), or `broken` (no worker can start)."""
+        ...
+
+    def stop(self) -> None:
+        """Asks every run to write its checkpoint and stop."""
+        ...
+
+    def close(self, *, now: bool = False) -> None:
+        """Ends every worker; with `now`, in the middle of their runs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person may choose about a launch; none of it can change a number.
+
+    Attributes:
+        job: makes what `target` is called with from a run, see `Task`.
+        target: `module:function` that trains one run; must be the engine's.
+        retry_failed: try runs again that failed in an earlier launch.
+        redo: run ids to train again from nothing, whatever is stored. redo_damaged: likewise every damaged run.
+        max_failures: stop after this many failures; 1 = at the first; None = never.
+        time_limit: seconds for one attempt at one run; None = no limit.
+        repeat: the command that repeats one run, with `{run}` where its id belongs.
+    """
+
+    job: Callable[[Planned], Any]
+    target: str = TARGET
+    retry_failed: bool = False
+    redo: frozenset[str] = frozenset()
+    redo_damaged: bool = False
+    max_failures: int | None = None
+    time_limit: float | None = None
+    repeat: str = ""
+
+    def wants(self, planned: Planned) -> bool:
+        """Whether this launch trains the run."""
+        if planned.id in self.redo or planned.state in TO_RUN:
+            return True
+        return (self.retry_failed and planned.state in FAILED) or (self.redo_damaged and self.redoes(planned))
+
+    def redoes(self, planned: Planned) -> bool:
+        """Whether what is stored of the run is removed first."""
+        return planned.id in self.redo or planned.state is State.DAMAGED
+
+
+def run(
+    plan: Plan, engine: Engine, options: Options, on_event: Callable[[Event], None] = lambda event: None
+) -> Outcome:
+    """Trains every run of the plan that has no result, and waits for those that another launcher trains.
+
+    Ctrl-C or SIGTERM once: every run writes its checkpoint and stops. Twice: everything ends at once.
+    The engine is closed at the end.
+    """
+    launch = _Launch(plan, engine, options, on_event)
+    now = True
+    try:
+        with _signals(launch.interrupt):
+            launch.go()
+        now = launch.interrupts > 1
+    finally:
+        engine.close(now=now)
+    return launch.outcome()
+
+
+class _Launch:
+    def __init__(self, plan: Plan, engine: Engine, options: Options, on_event: Callable[[Event], None]) -> None:
+        self.plan, self.engine, self.options, self.on_event = plan, engine, options, on_event
+        self.waiting = deque(planned for planned in plan.runs if options.wants(planned))
+        self.left = [p.id for p in plan.runs if not options.wants(p) and p.state not in ENDED]
+        self.active: dict[str, Planned] = {}
+        self.elsewhere: dict[str, Planned] = {}
+        self.ends: dict[str, str] = {}
+        self.kills: Counter[str] = Counter()
+        self.redone: set[str] = set()
+        self.problem, self.interrupts = "", 0
+        self.stopped_at, self.looked_at = 0.0, 0.0
+
+    def go(self) -> None:
+        """Until every run has ended, or until those that were active when the launch was stopped have."""
+        while self.active or (not self.stopped_at and (self.waiting or self.elsewhere)):
+            if not self.stopped_at:
+                self._fill()
+            for event in self.engine.wait(TICK_SECONDS):
+                self._take(event)
+            self._look_elsewhere()
+            if self.interrupts and not self.stopped_at:
+                self._stop()
+            if self.interrupts > 1 or (self.stopped_at and time.monotonic() - self.stopped_at > 2 * GRACE_SECONDS):
+                break
+
+    def interrupt(self) -> None:
+        """A person asks to stop; the second time, at once."""
+        self.interrupts += 1
+
+    def outcome(self) -> Outcome:
+        """What has become of every run."""
+        def of(*kinds: str) -> tuple[str, ...]:
+            return tuple(p.id for p in self.plan.runs if self.ends.get(p.id) in kinds)
+
+        for run_id in self.active:
+            self.ends[run_id] = "interrupted"
+        waiting = {p.id for p in self.waiting} | set(self.elsewhere)
+        return Outcome(
+            done=of("done"), diverged=of("diverged"), reused=of("reused"), failed=of(*FAILURES),
+            interrupted=of("interrupted", "storage"), elsewhere=of("elsewhere"),
+            not_started=tuple(p.id for p in self.plan.runs if p.id in waiting), left=tuple(self.left),
+            problem=self.problem, signalled=self.interrupts > 0,
+        )
+
+    def _fill(self) -> None:
+        while self.waiting and self.engine.free and not self.interrupts and not self.problem:
+            planned = self.waiting.popleft()
+            try:
+                self._begin(planned)
+            except OSError as error:
+                self.waiting.appendleft(planned)
+                self._give_up(self._storage(error, planned))
+
+    def _begin(self, planned: Planned) -> None:
+        redo = self.options.redoes(planned) and planned.id not in self.redone
+        if planned.state is State.RUNNING or (redo and not self._cleared(planned)):
+            self.elsewhere[planned.id] = planned
+        elif planned.state is State.REUSABLE and store.adopt(planned, self.plan.results, self.plan.experiment):
+            self._end(planned, self._event("reused", planned))
+        else:
+            self.active[planned.id] = replace(planned, state=State.INTERRUPTED) if redo else planned
+            self.engine.submit(self._task(planned))
+
+    def _cleared(self, planned: Planned) -> bool:
+        """Removes what is stored of a run that is to be done again; False when somebody is training it."""
+        directory = self._directory(planned)
+        directory.mkdir(parents=True, exist_ok=True)
+        held = lease.acquire(directory)
+        if held is None:
+            return False
+        try:
+            clear(directory)
+        finally:
+            held.release()
+        self.redone.add(planned.id)
+        return True
+
+    def _task(self, planned: Planned) -> Task:
+        wanted = planned.wanted
+        return Task(
+            wanted.id, wanted.variant, wanted.seed, wanted.hash, self._directory(planned), self.options.job(planned),
+            self.options.target, self.options.time_limit,
+        )
+
+    def _take(self, event: Event) -> None:
+        planned = self.active.get(event.run_id)
+        if planned is None or event.kind in ("started", "progress"):
+            self.on_event(event)
+            return
+        del self.active[event.run_id]
+        if event.kind == "elsewhere":
+            self.elsewhere[planned.id] = planned
+        elif event.kind == "broken":
+            self.waiting.appendleft(planned)
+            self._give_up(f"no worker can start: {event.error}")
+        elif event.kind == "killed":
+            self._killed(planned, event)
+        else:
+            self._end(planned, event)
+
+    def _killed(self, planned: Planned, event: Event) -> None:
+        """The worker of a run was killed from outside: the run goes on from its checkpoint, but not for ever."""
+        if self.stopped_at:
+            self._end(planned, replace(event, kind="interrupted"))
+            return
+        self.kills[planned.id] += 1
+        if self.kills[planned.id] > MOST_KILLS:
+            self._end(planned, replace(event, kind="crashed", error=f"{event.error}, {MOST_KILLS + 1} times"))
+            return
+        self.waiting.appendleft(planned)
+        self.on_event(replace(event, kind="requeued"))
+
+    def _end(self, planned: Planned, event: Event) -> None:
+        event = replace(event, repeat=self.options.repeat.replace("{run}", planned.id))
+        self.ends[planned.id] = event.kind
+        if event.kind in ("crashed", "out_of_memory", "timed_out"):
+            self._record_death(planned, event)
+        self.on_event(event)
+        if event.kind == "storage":
+            self._give_up(event.error)
+        most, failed = self.options.max_failures, sum(kind in FAILURES for kind in self.ends.values())
+        if event.is_failure and most is not None and failed >= most:
+            self._give_up(f"stopped after {failed} failed run{'s' if failed > 1 else ''}")
+
+    def _record_death(self, planned: Planned, event: Event) -> None:
+        """A worker that died could not record why; one that lived has (`forgive` began its attempt), which stays."""
+        directory, wanted = self._directory(planned), planned.wanted
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            held = lease.acquire(directory)
+            if held is None:
+                return
+            try:
+                stored = read_run(directory)
+                if stored.result is None and (stored.failure or {}).get("kind") not in FAILURES:
+                    failures.record(directory, wanted.id, wanted.hash, event.kind, event.error)
+            finally:
+                held.release()
+        except OSError as error:
+            self._give_up(self._storage(error, planned))
+
+    def _storage(self, error: OSError, planned: Planned) -> str:
+        directory = self._directory(planned)
+        return failures.storage_problem(error, directory) or f"{directory}: {failures.one_line(error)}"
+
+    def _look_elsewhere(self) -> None:
+        """Runs that another launcher trains: ours to finish when that launcher dies, done when it succeeds."""
+        now = time.monotonic()
+        if not self.elsewhere or now - self.looked_at < ELSEWHERE_SECONDS:
+            return
+        self.looked_at = now
+        for planned in list(self.elsewhere.values()):
+            found = state_of(planned.wanted, self._directory(planned))
+            if found.state is State.RUNNING:
+                continue
+            del self.elsewhere[planned.id]
+            if found.state in ENDED:
+                self._end(planned, self._event("elsewhere", planned))
+            elif found.state in FAILED or found.state is State.DAMAGED:
+                self._end(planned, self._event("failed", planned, error="; ".join(found.why)))
+            else:
+                self.waiting.append(found)
+
+    def _give_up(self, problem: str) -> None:
+        self.problem = self.problem or problem
+        self._stop()
+
+    def _stop(self) -> None:
+        if not self.stopped_at:
+            self.stopped_at = time.monotonic()
+            self.engine.stop()
+
+    def _directory(self, planned: Planned) -> Path:
+        return run_directory(self.plan.results.absolute(), self.plan.experiment, planned.id)
+
+    def _event(self, kind: str, planned: Planned, **details: Any) -> Event:
+        return Event(kind, planned.id, planned.wanted.variant, planned.wanted.seed, **details)
+
+
+@contextlib.contextmanager
+def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM call `interrupt` instead of ending us; only the main thread can arrange that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        interrupt()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+__all__ = ["RESULTS", "TARGET", "Engine", "Options", "run"]
