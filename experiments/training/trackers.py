@@ -73,20 +73,19 @@ class MetricsFile:
         if time.monotonic() - self.flushed > FLUSH_SECONDS:
             self.flush()
 
-    def flush(self) -> None:
-        """Writes the buffer.
+    def flush(self, *, sync: bool = False) -> None:
+        """Writes the buffer; with `sync`, waits until it has reached the disk.
 
         Raises:
             OSError: the disk is full or the folder cannot be written.
         """
         self.flushed = time.monotonic()
-        if not self.buffer:
-            return
         content = "".join(self.buffer).encode()
         with open(self.path, "ab") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         self.buffer.clear()
         self.size += len(content)
 

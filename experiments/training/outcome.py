@@ -1,0 +1,49 @@
+"""How a run ends: test scores, weights, and the part of result.json that training knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.records import METRICS, WEIGHTS, file_digest
+from experiments.tasks import Evaluation
+from experiments.training.checkpoint import save_weights
+from experiments.training.divergence import finite, score_trouble
+from experiments.training.memory import peak_memory
+from experiments.training.session import Session
+
+
+def conclude(run: Session) -> dict[str, Any]:
+    """Test scores (unless the run diverged), weights, and the record of the run."""
+    test = run.task.evaluations("test", run.config.seed)
+    scores = dict(run.progress.scores)
+    if run.diverged is None:
+        found = run.score(test, "test")
+        run.diverged = score_trouble(run.progress.step, found)
+        scores.update(finite(found))
+        run.write({"step": run.progress.step, "seconds": run.seconds(), **found})
+    run.metrics.flush(sync=True)
+    save_weights(run.directory / WEIGHTS, run.model, run_hash=run.run_hash)
+    run.mirrors.summary(scores)
+    return _record(run, test, scores)
+
+
+def _record(run: Session, test: Sequence[Evaluation], scores: Mapping[str, float]) -> dict[str, Any]:
+    progress = run.progress
+    best = {"step": progress.best_step, "validation/loss": progress.best_loss} if progress.best_step else None
+    return {
+        "status": "done" if run.diverged is None else "diverged", "metrics": dict(scores),
+        "lengths": {one.name: one.length for one in test if one.name and one.length is not None},
+        "cost": _cost(run), "diverged": run.diverged, "stopped_early": run.stopped_early, "best": best,
+        "loss_floor": run.task.loss_floor, "clipped_share": progress.clipped / max(1, progress.step),
+        "metrics_sha256": file_digest(run.directory / METRICS),
+    }
+
+
+def _cost(run: Session) -> dict[str, Any]:
+    progress = run.progress
+    peak, how = peak_memory(run.model, run.optimiser, progress.saved_bytes, run.recipe.device)
+    return {
+        "tokens": progress.tokens, "steps": progress.step, "seconds": run.seconds(),
+        "train_seconds": round(progress.train_seconds, 4), "peak_memory_bytes": peak, "peak_memory_measure": how,
+    }
