@@ -82,7 +82,7 @@ def _count(key: str, config: RunConfig, count: Any) -> dict[str, int]:
     if key not in _counts:
         from transformer.models import build
 
-        model = build(config.model, seed=None, device="meta", **model_arguments(build_task(config.task)))
+        model = build(config.model, seed=0, device="meta", **model_arguments(build_task(config.task)))
         _counts[key] = count(model)
     return _counts[key]
 
@@ -99,7 +99,9 @@ def _name_problems(config: RunConfig) -> list[tuple[str, str]]:
 
 
 def _fit_problems(config: RunConfig, task: Task) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    from experiments.training.problems import train_problems
+
+    found = train_problems(config)
     if config.model.architecture not in task.architectures:
         able = " or ".join(task.architectures)
         text = f"task '{config.task.name}' needs {able}, not '{config.model.architecture}'"
@@ -117,7 +119,7 @@ def _build_problems(config: RunConfig, task: Task) -> list[tuple[str, str]]:
     from transformer.models import build
 
     try:
-        build(config.model, seed=None, device="meta", **model_arguments(task))
+        build(config.model, seed=0, device="meta", **model_arguments(task))
     except ValueError as error:
         return [("model", str(error))]
     return []

@@ -35,6 +35,7 @@ class Declared:
 def declare(
     target: str | None, *, preset: str | None = None, sets: Iterable[str] = (), vary: Iterable[str] = (),
     grid: Iterable[str] = (), seeds: int | None = None, name: str | None = None, imports: Iterable[str] = (),
+    smoke: bool = False,
 ) -> Declared:
     """The experiment that a command line describes.
 
@@ -43,6 +44,7 @@ def declare(
         preset: one of the experiment's own presets.
         sets: `path=value` changes to the baseline. vary, grid: `path=value,value`.
         seeds: count. name: another name for the results. imports: files that register components or tasks.
+        smoke: shrink every run to a few steps, under the name `<name>-smoke`.
 
     Raises:
         ConfigError: everything wrong with them, before anything runs.
@@ -63,7 +65,10 @@ def declare(
         tree["seeds"] = seeds
     if name is not None:
         tree["name"] = name
-    return replace(declared, experiment=Experiment(**tree), imports=(*declared.imports, *files))
+    experiment = Experiment(**tree)
+    if smoke:
+        experiment = _smoke(experiment, seeds or 2)
+    return replace(declared, experiment=experiment, imports=(*declared.imports, *files))
 
 
 def load(target: str) -> Declared:
@@ -151,6 +156,18 @@ def _with_preset(experiment: Experiment, tree: dict[str, Any], preset: str) -> d
         raise ConfigError([("", f"experiment '{experiment.name}' has no preset '{preset}'. Known: {known}")])
     changed: Experiment = experiment.replace(experiment.presets[preset])
     return changed.to_dict()
+
+
+def _smoke(experiment: Experiment, seeds: int) -> Experiment:
+    from experiments.check import build_task
+    from experiments.training.evaluate import metric_names
+    from experiments.training.smoke import smoke
+
+    baseline = smoke(experiment.baseline)
+    measured = experiment.metric in metric_names(build_task(baseline.task))
+    small = {"baseline": baseline.to_dict(), "seeds": seeds, "name": f"{experiment.name[:58]}-smoke"}
+    tree = experiment.to_dict() | small
+    return Experiment(**tree if measured else tree | {"metric": "test/loss", "goal": "min"})
 
 
 def _from_yaml(path: Path) -> Declared:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,22 +13,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from experiments.runner.events import Event
+
 WORDS = {"done": "ok", "diverged": "diverged", "reused": "reused"}
-
-
-class Shown(Protocol):
-    """The parts of a runner's event that are shown."""
-
-    kind: str
-    run_id: str
-    slot: int | None
-    step: int | None
-    steps: int | None
-    loss: float | None
-    seconds: float | None
-    error: str | None
-    log: str | None
-    repeat: str | None
+ENDS = (*WORDS, "elsewhere")
 
 
 def duration(seconds: float) -> str:
@@ -58,42 +46,41 @@ class Progress:
 
     def eta(self) -> str:
         """Time left at the rate so far; `?` before anything has finished."""
-        worked = self.finished + sum((e.step or 0) / e.steps for e in self.active.values() if e.steps)
+        worked = self.finished + sum(e.step / e.steps for e in self.active.values() if e.steps)
         if worked < 0.05:
             return "?"
         return duration((time.monotonic() - self.began) / worked * max(0.0, self.total - worked))
 
-    def __call__(self, event: Shown) -> None:
-        if event.slot is not None:
-            if event.kind in ("started", "progress"):
-                self.active[event.slot] = event
-            else:
-                self.active.pop(event.slot, None)
-        if event.kind in ("done", "diverged", "failed", "reused"):
+    def __call__(self, event: Event) -> None:
+        if event.kind in ("started", "progress"):
+            self.active[event.slot] = event
+            return
+        self.active.pop(event.slot, None)
+        if event.kind in ENDS or event.is_failure:
             self.finished += 1
-            self.failed += event.kind == "failed"
+            self.failed += event.is_failure
             self._line(event)
 
-    def _line(self, event: Shown) -> None:
-        if event.kind == "failed":
-            self.console.print(f"[{self.finished}/{self.total}] FAILED {event.run_id}: {event.error}", markup=False)
-            for name, value in (("log", event.log), ("repeat it with", event.repeat)):
-                if value:
-                    self.console.print(f"    {name}: {value}", markup=False, soft_wrap=True)
+    def _line(self, event: Event) -> None:
+        count = f"[{self.finished}/{self.total}]"
+        if event.is_failure:
+            self._say(f"{count} {event.kind.upper()} {event.run_id}: {event.error}")
+            self._say(f"    log: {event.log}")
+            self._say(f"    repeat it with: {event.repeat}")
         elif not self.quiet:
             loss = f" val_loss {event.loss:.4f}" if event.loss is not None else ""
-            spent = f" {duration(event.seconds)}" if event.seconds is not None else ""
-            self.console.print(
-                f"[{self.finished}/{self.total}] {WORDS[event.kind]} {event.run_id}{loss}{spent} ETA {self.eta()}",
-                markup=False, soft_wrap=True,
-            )
+            word = WORDS.get(event.kind, event.kind)
+            self._say(f"{count} {word} {event.run_id}{loss} {duration(event.seconds)} ETA {self.eta()}")
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, markup=False, soft_wrap=True)
 
 
 class LiveProgress(Progress):
     """The same on a terminal: finished failures scroll by, the rest is one block."""
 
-    def _line(self, event: Shown) -> None:
-        if event.kind in ("failed", "diverged"):
+    def _line(self, event: Event) -> None:
+        if event.is_failure or event.kind == "diverged":
             super()._line(event)
 
     def __rich__(self) -> Group:
@@ -105,7 +92,7 @@ class LiveProgress(Progress):
                 table.add_row(f"worker {slot}", "idle", "", "")
             else:
                 loss = f"loss {event.loss:.3f}" if event.loss is not None else ""
-                table.add_row(f"worker {slot}", event.run_id, f"{event.step or 0}/{event.steps or '?'}", loss)
+                table.add_row(f"worker {slot}", event.run_id, f"{event.step}/{event.steps or '?'}", loss)
         return Group(ProgressBar(total=self.total, completed=self.finished, width=50), head, table)
 
 
