@@ -82,6 +82,9 @@ class ModelConfig(Frozen):
         bias: whether linear layers carry a bias.
         tied: whether the output head is the token embedding.
         embedding_scale: multiplies token embeddings before positions are added; `sqrt_d_model` as in the paper.
+        logit_scale: multiplies the logits; `inverse_sqrt_d_model` as in T5. A tied head under `xavier` starts by
+            repeating its input (initial loss far above ln V, the more so the wider the model) unless this is set.
+        pooling: what an encoder's classifier reads: the mean over kept tokens, or the first token.
         positional ... init: one component per slot.
     """
 
@@ -95,6 +98,8 @@ class ModelConfig(Frozen):
     bias: bool = True
     tied: bool = True
     embedding_scale: float | Literal["sqrt_d_model"] = 1.0
+    logit_scale: float | Literal["inverse_sqrt_d_model"] = 1.0
+    pooling: Literal["mean", "first"] = "mean"
     positional: Spec = Spec("learned")
     attention: Spec = Spec("softmax")
     scaling: Spec = Spec("sqrt_d_head")
@@ -123,6 +128,10 @@ class ModelConfig(Frozen):
         """The number that token embeddings are multiplied by."""
         return math.sqrt(self.d_model) if self.embedding_scale == "sqrt_d_model" else float(self.embedding_scale)
 
+    def logit_multiplier(self) -> float:
+        """The number that logits are multiplied by."""
+        return self.d_model**-0.5 if self.logit_scale == "inverse_sqrt_d_model" else float(self.logit_scale)
+
     def dims(self, *, vocab_size: int, max_len: int, causal: bool = True) -> Dims:
         """The sizes that components see (imports the registries to learn whether the feed-forward is gated)."""
         return Dims(
@@ -144,7 +153,22 @@ class ModelConfig(Frozen):
         from transformer.slots import REGISTRIES, clashes
 
         found = [(slot, text) for slot, spec in self.specs().items() for text in REGISTRIES[slot].problems(spec)]
-        return found or [("", text) for text in clashes(self)]
+        return found or [("", text) for text in clashes(self)] or [("", text) for text in self._build_problems()]
+
+    def _build_problems(self) -> list[str]:
+        """What only building shows, such as a head size that a component refuses: one layer, without any values."""
+        import torch
+
+        from transformer.models import assemble
+        from transformer.slots import INIT
+
+        try:
+            with torch.device("meta"):
+                assemble(self.replace({"n_layers": 1}), vocab_size=2, max_len=1, n_classes=2)
+            INIT.build(self.init, self.dims(vocab_size=2, max_len=1))
+        except ValueError as error:
+            return [str(error)]
+        return []
 
     def identity(self) -> dict[str, Any]:
         """Everything about the model that can change a number: sizes, and per slot name, version, resolved options."""
@@ -153,6 +177,7 @@ class ModelConfig(Frozen):
         plain = {key: value for key, value in self.to_dict().items() if key not in SLOTS}
         plain["d_ff"] = self.hidden_width()
         plain["embedding_scale"] = self.embedding_multiplier()
+        plain["logit_scale"] = self.logit_multiplier()
         return {**plain, **{slot: REGISTRIES[slot].identity(spec) for slot, spec in self.specs().items()}}
 
 

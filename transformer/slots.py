@@ -22,23 +22,34 @@ if TYPE_CHECKING:
     from transformer.generation.cache import LayerCache
 
 
-@dataclass(frozen=True)
+def unchanged(x: Tensor) -> Tensor:
+    """What a hook does that does nothing."""
+    return x
+
+
+@dataclass(frozen=True, eq=False)
 class Pattern:
     """Which key each query may see, and the bias on the scaled score.
+
+    Built once per forward and shared by the layers of a stack (attention/masks.py).
 
     Attributes:
         causal: nothing but the plain causal rule holds, with L = S (lets fused attention build the mask itself).
         keep: bool (B or 1, 1 or H, L, S), True = may see; None = sees all, or what `causal` says.
         bias: float32 (H, L, S) added after scaling; None = none.
-        query_at, key_at: int64 (L,), (S,): index of each query and key in the sequence.
+        mask: `keep` and `bias` as one tensor for fused attention: bool, or float with -inf; None = neither.
+        key_keep: bool (B, S): the padding alone, for attention that cannot take a full mask.
+        rotate: turns new queries and keys (B, H, L, K) by their positions.
+        given: the mask is a caller's own, over any pairs.
     """
 
-    causal: bool
-    keep: Tensor | None
-    bias: Tensor | None
-    query_at: Tensor
-    key_at: Tensor
-    key_keep: Tensor | None = None  # bool (B, S): the padding alone, for attention that cannot take a full mask
+    causal: bool = False
+    keep: Tensor | None = None
+    bias: Tensor | None = None
+    mask: Tensor | None = None
+    key_keep: Tensor | None = None
+    rotate: Callable[[Tensor], Tensor] = unchanged
+    given: bool = False
 
 
 class Positional(nn.Module):
@@ -46,12 +57,16 @@ class Positional(nn.Module):
 
     Class attributes:
         adds_bias: `bias` returns something, so the attention must be able to add it.
+    Positions count kept tokens only: with padding on the left the first real token is at 0.
     """
 
     adds_bias: ClassVar[bool] = False
 
     def __init__(self, dims: Dims) -> None:
         super().__init__()
+
+    def reach(self, length: int) -> None:
+        """Called before each forward with the positions in use: a table grows, or ValueError says why it cannot."""
 
     def embed(self, x_BLD: Tensor, at: Tensor) -> Tensor:
         """Adds positions to scaled token embeddings. at: int64 (L,) or (B, L)."""
@@ -79,8 +94,12 @@ class Attention(nn.Module):
         super().__init__()
 
     def keep(self, query_at: Tensor, key_at: Tensor) -> Tensor | None:
-        """bool (L, S): a restriction on top of the model's own mask (a window); None = none."""
+        """bool (L, S): a restriction on top of the model's own mask (a window); None = none. Self-attention only."""
         return None
+
+    def past(self, k_BHLK: Tensor, v_BHLK: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor]:
+        """Keys and values of the whole sequence so far, given the new ones (rotated already)."""
+        return (k_BHLK, v_BHLK) if cache is None else cache.extend(k_BHLK, v_BHLK)
 
     def forward(
         self, q_BHLK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor, pattern: Pattern, *,
@@ -112,7 +131,13 @@ class FeedForward(nn.Module):
 
 
 class Norm(nn.Module):
-    """Normalises the last axis, (B, L, D) -> (B, L, D), in the dtype of its input."""
+    """Normalises (B, L, D) -> (B, L, D), in the dtype of its input.
+
+    Class attributes:
+        mixes_positions: its statistics run over positions in training, so the future leaks into the past.
+    """
+
+    mixes_positions: ClassVar[bool] = False
 
     def __init__(self, dims: Dims) -> None:
         super().__init__()
@@ -135,14 +160,20 @@ class Placement(nn.Module):
         raise NotImplementedError(type(self).__name__)
 
 
+def into_residual(linear: nn.Linear, dims: Dims) -> nn.Linear:
+    """Marks a linear layer as the one that writes a sublayer's result to the residual stream."""
+    linear.branches = dims.n_layers * dims.n_branches  # type: ignore[assignment]
+    return linear
+
+
 class Init:
     """The law of every initial value. The value itself comes from (seed, parameter name): see initialise.py."""
 
     def __init__(self, dims: Dims) -> None:
         self.dims = dims
 
-    def linear(self, weight: Tensor, generator: torch.Generator, *, residual: bool) -> None:
-        """Fills a linear weight in place. residual: it writes into the residual stream."""
+    def linear(self, weight: Tensor, generator: torch.Generator, *, branches: int = 0) -> None:
+        """Fills a linear weight in place. branches: of the residual stream that it writes to; 0 = it does not."""
         raise NotImplementedError(type(self).__name__)
 
     def embedding(self, weight: Tensor, generator: torch.Generator) -> None:
@@ -169,13 +200,35 @@ REGISTRIES: dict[str, Registry[Any]] = {
 }
 
 
+PLAIN_SCALING = "sqrt_d_head"
+
+
 def clashes(config: ModelConfig) -> list[str]:
     """Combinations of known components that cannot work, found before anything is built."""
     positional, attention = POSITIONAL.entry(config.positional.name), ATTENTION.entry(config.attention.name)
-    if positional.cls.adds_bias and not attention.cls.takes_bias:
-        able = ", ".join(name for name in ATTENTION.names() if ATTENTION.entry(name).cls.takes_bias)
-        return [
+    if attention.cls.takes_bias:
+        return []
+    able = ", ".join(name for name in ATTENTION.names() if ATTENTION.entry(name).cls.takes_bias)
+    found = []
+    if positional.cls.adds_bias:
+        found.append(
             f"positional '{positional.name}' adds a bias to the attention scores, which attention "
             f"'{attention.name}' cannot take; attentions that can: {able}"
+        )
+    if config.scaling.name != PLAIN_SCALING:
+        found.append(
+            f"scaling '{config.scaling.name}' would change nothing, since attention '{attention.name}' does not scale "
+            f"its scores; use {PLAIN_SCALING}, or an attention that does: {able}"
+        )
+    return found
+
+
+def cautions(config: ModelConfig) -> list[str]:
+    """What works but misleads, in words."""
+    norm = NORM.entry(config.norm.name)
+    if norm.cls.mixes_positions and config.architecture != "encoder":
+        return [
+            f"norm '{norm.name}' leaks across time: in training every position is normalised with the positions after "
+            "it, so a causal model sees the future there, and its training loss is too good to be true"
         ]
     return []

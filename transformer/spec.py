@@ -89,6 +89,7 @@ class Dims:
         dropout: probability for residual, embedding and attention dropout.
         causal: whether position t may see only positions <= t.
         bias: whether linear layers carry a bias.
+        n_branches: sublayers of one layer that write to the residual stream; 3 with cross-attention.
     """
 
     d_model: int
@@ -100,6 +101,7 @@ class Dims:
     dropout: float = 0.0
     causal: bool = True
     bias: bool = True
+    n_branches: int = 2
 
     @property
     def d_head(self) -> int:
