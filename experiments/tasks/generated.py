@@ -36,6 +36,7 @@ class Generated(Task):
     eval_rows: int
     train_length: int | None = None
     eval_lengths: Sequence[int] = ()
+    _made: dict[str, list[Evaluation]]
 
     def draw(self, rng: np.random.Generator, n: int, length: int | None) -> Rows:
         """`n` examples, int64 (n, W), 0 = nothing here. length None = as in training, otherwise exactly so long."""
@@ -58,6 +59,13 @@ class Generated(Task):
 
     def evaluations(self, split: Literal["validation", "test"], seed: int) -> list[Evaluation]:
         """The set "" like training; for test also one set a length."""
+        if self.__dict__.get("_made_for") != seed:  # asked for by the overlap check and by training: made once
+            self._made, self._made_for = {}, seed
+        if split not in self._made:
+            self._made[split] = self._make(split, seed)
+        return self._made[split]
+
+    def _make(self, split: str, seed: int) -> list[Evaluation]:
         sets = [self._evaluation("", split, seed, None)]
         if split == "test":
             sets += [self._evaluation(f"len_{n}", split, seed, n) for n in self.eval_lengths]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import perm
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from experiments.tasks.generated import Generated
 from experiments.tasks.rules import at_least, require
-from experiments.tasks.splits import Rows
+from experiments.tasks.splits import FEWEST, Rows
 from experiments.tasks.task import IGNORE, TASKS, Batch
 from experiments.tasks.vocabulary import Vocabulary
 
@@ -52,11 +53,15 @@ class Recall(Generated):
         eval_rows: int = 512,
     ) -> None:
         n_keys = max(0, vocab // 2 - 1)
+        slots = (min((length, *eval_lengths)) - 2 * n_pairs) // 2
         require(
             at_least("recall", 1, n_pairs=n_pairs, eval_rows=eval_rows),
             (power > 0, f"task 'recall': power={power} must be above 0"),
             (n_pairs <= n_keys, f"task 'recall': n_pairs={n_pairs} needs as many different keys, but vocab={vocab} "
              f"has {n_keys} (vocab / 2 - 1); the least vocab is {2 * n_pairs + 2}"),
+            (not 1 <= n_pairs <= n_keys or perm(n_keys, n_pairs) * (vocab - n_keys - 1) ** n_pairs * slots >= FEWEST,
+             f"task 'recall': n_pairs={n_pairs}, vocab={vocab} and length={length} make under {FEWEST} different "
+             "examples, too few to hold some out; raise one of them"),
             *((n >= 4 * n_pairs, f"task 'recall': {option}={n} is too short for n_pairs={n_pairs}: pairs and "
                f"questions need 4 positions a pair, at least {4 * n_pairs}")
               for option, n in (("length", length), *(("eval_lengths", n) for n in eval_lengths))),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("text", "recall", "strings")
+MODULES = (
+    "text", "translation", "spelling", "language", "scan",
+    "recall", "strings", "copying", "addition", "modular", "dyck", "listops", "markov", "word_order",
+)
 
 
 def load() -> None:

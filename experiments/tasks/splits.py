@@ -17,6 +17,7 @@ Rows = NDArray[np.int64]
 SPLITS = ("train", "validation", "test")
 SHARES = (0.90, 0.05, 0.05)
 ROUNDS = 50
+FEWEST = 1000  # different examples; with fewer, a held-out split could be empty
 
 
 def split_of(rows: Rows, seed: int, shares: tuple[float, float, float] = SHARES) -> NDArray[np.int64]:
@@ -25,6 +26,11 @@ def split_of(rows: Rows, seed: int, shares: tuple[float, float, float] = SHARES)
     position = _mix((rows.astype(np.uint64) * factors).sum(axis=1, dtype=np.uint64) ^ salt)
     share = (position >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return np.searchsorted(np.cumsum(shares)[:2], share, side="right")
+
+
+def enough(symbols: int, length: int) -> bool:
+    """Whether strings of one length are at least FEWEST."""
+    return symbols > 1 and length > 0 and symbols ** min(length, 10) >= FEWEST
 
 
 def sample(

@@ -9,7 +9,7 @@ import numpy as np
 from experiments.tasks.answers import ANSWER, question_and_answer
 from experiments.tasks.generated import Generated
 from experiments.tasks.rules import at_least, require
-from experiments.tasks.splits import Rows
+from experiments.tasks.splits import FEWEST, Rows, enough
 from experiments.tasks.task import TASKS, Batch
 from experiments.tasks.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
 
@@ -42,9 +42,11 @@ class Strings(Generated):
         require(
             at_least(self.name, 1, max_length=max_length, eval_rows=eval_rows),
             at_least(self.name, 2, n_symbols=n_symbols),
-            (all(n >= 1 for n in lengths), f"task '{self.name}': eval_lengths={lengths} must be at least 1"),
-            (n_symbols ** min(max_length, 20) >= 1000, f"task '{self.name}': n_symbols={n_symbols} and "
-             f"max_length={max_length} make under 1000 different strings, too few to hold some out; raise either"),
+            (all(enough(n_symbols, n) for n in lengths), f"task '{self.name}': eval_lengths={lengths} with "
+             f"n_symbols={n_symbols} make under {FEWEST} different strings of one length, too few to hold some out; "
+             "raise either"),
+            (enough(n_symbols, max_length), f"task '{self.name}': n_symbols={n_symbols} and max_length={max_length} "
+             f"make under {FEWEST} different strings, too few to hold some out; raise either"),
         )
         self.max_length, self.n_symbols = max_length, n_symbols
         self.eval_lengths = tuple(sorted(set(lengths)))

@@ -1,0 +1,194 @@
+"""Translation of sentences, by words or by characters."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from experiments.tasks.files import DATA, read_text
+from experiments.tasks.pairs import Pairs, Table
+from experiments.tasks.rules import at_least, require
+from experiments.tasks.splits import SPLITS, Rows
+from experiments.tasks.tables import hashed_split, numbered, read_columns
+from experiments.tasks.task import IGNORE, TASKS, Batch
+from experiments.tasks.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
+
+Level = Literal["word", "char"]
+UNKNOWN = "<unk>"
+FILES = {"train": "train.tsv", "validation": "valid.tsv", "test": "test.tsv"}
+WORD = re.compile(r"\w+(?:[’']\w+)*|[^\w\s]")
+
+
+@TASKS.register("translation")
+class Translation(Pairs):
+    """English to Spanish Bible verses of 10 to 100 characters, or pairs of your own.
+
+    9,572 / 521 / 541 pairs: held-out verses whose English text also occurs in training are left out. The vocabularies
+    are those of the training pairs; what they lack is `<unk>`. References are the sentences as written.
+
+    Args:
+        pairs_file: a UTF-8 file of your own with `source<TAB>target` lines, split 90/5/5 by a hash of the source.
+        level: words (and punctuation marks) or characters as tokens.
+        max_vocab: the most frequent tokens of each language that are kept.
+        max_tokens: pairs with a longer side are left out; None = all pairs.
+        train_rows: how many training pairs are used; None = all.
+        eval_rows: pairs of each evaluation set.
+    """
+
+    name = "translation"
+    text_metrics = ("bleu", "chrf")
+
+    def __init__(
+        self,
+        *,
+        pairs_file: str | None = None,
+        level: Level = "word",
+        max_vocab: int = 4000,
+        max_tokens: int | None = None,
+        train_rows: int | None = None,
+        eval_rows: int = 512,
+    ) -> None:
+        require(
+            at_least("translation", 1, max_tokens=1 if max_tokens is None else max_tokens, eval_rows=eval_rows,
+                     train_rows=1 if train_rows is None else train_rows),
+            (10 <= max_vocab <= 60_000, f"task 'translation': max_vocab={max_vocab} must be between 10 and 60000"),
+        )
+        self.train_rows, self.eval_rows = train_rows, eval_rows
+        files = tuple(DATA / "bible_en_es" / name for name in FILES.values())
+        files = files if pairs_file is None else (Path(pairs_file),)
+        stamps = tuple(read_text(path, "task 'translation': pairs_file").sha256 for path in files)
+        table = _load(files, stamps, level, max_vocab, max_tokens)
+        self.sources, self.answers, self.groups, self._table = table.sources, table.answers, table.groups, table
+        self.source_vocabulary, self.vocabulary = table.vocabularies
+        self.data_files = {f"{path.parent.name}/{path.name}": sha for path, sha in zip(files, stamps, strict=True)}
+        self.level = level
+        self.measure()
+
+    def members(self, split: str, seed: int) -> Rows:
+        """The rows of a split; which they are does not depend on the seed, for the vocabulary must not."""
+        return self._table.members[split]
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a source sentence."""
+        return self.source_vocabulary.lookup(apart(text, self.level))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """A target sentence, with the usual blanks around punctuation."""
+        return together(self.vocabulary.decode(tokens), self.level)
+
+    def decode_source(self, tokens: Sequence[int]) -> str:
+        """A source sentence, with the usual blanks around punctuation."""
+        return together(self.source_vocabulary.decode(tokens), self.level)
+
+    def references(self, batch: Batch) -> list[str]:
+        """The target sentences as written in the file, not as far as the vocabulary knows them."""
+        assert batch.source is not None, "translation batches have a source"
+        asked = [[t for t in row if t not in (IGNORE, EOS)] for row in batch.targets.tolist()]
+        given = [[t for t in row if t != PAD] for row in batch.source.tolist()]
+        return [self._table.written[tuple(s), tuple(t)] for s, t in zip(given, asked, strict=True)]
+
+    def score_text(self, references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
+        """Corpus BLEU and chrF2 of sacrebleu, 0 to 100.
+
+        Raises:
+            ModuleNotFoundError: sacrebleu is not installed.
+        """
+        try:
+            from sacrebleu.metrics.bleu import BLEU
+            from sacrebleu.metrics.chrf import CHRF
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "BLEU and chrF need the package sacrebleu; install it with: pip install -r requirements-extras.txt"
+            ) from error
+        said, right = list(hypotheses), [list(references)]
+        return {"bleu": float(BLEU().corpus_score(said, right).score),
+                "chrf": float(CHRF().corpus_score(said, right).score)}
+
+
+class _Sentences:
+    """Every pair as ids, and which split it belongs to."""
+
+    def __init__(self, files: tuple[Path, ...], level: Level, max_vocab: int, max_tokens: int | None) -> None:
+        pairs = _clean(_own(files[0]) if len(files) == 1 else _shipped(files), level, max_tokens)
+        splits = np.array([split for split, _, _ in pairs])
+        self.members = {split: np.flatnonzero(splits == split) for split in SPLITS}
+        _all_there(files[0], self.members, max_tokens)
+        sides = [[apart(pair[side], level) for pair in pairs] for side in (1, 2)]
+        train = self.members["train"]
+        known = [_frequent((side[i] for i in train), max_vocab) for side in sides]
+        join, quiet = " " if level == "word" else "", frozenset((PAD, BOS, EOS))
+        self.vocabularies = (
+            Vocabulary("translation", ("<pad>", UNKNOWN, *known[0]), join, frozenset((PAD,)), 1),
+            Vocabulary("translation", (*SPECIALS, UNKNOWN, *known[1]), join, quiet, len(SPECIALS)),
+        )
+        sources, answers = ([v.lookup(s) for s in side] for v, side in zip(self.vocabularies, sides, strict=True))
+        self.sources, self.answers = Table(sources), Table(answers)
+        self.groups = np.array(numbered(source for _, source, _ in pairs))
+        self.written = {(tuple(s), tuple(t)): pair[2] for s, t, pair in zip(sources, answers, pairs, strict=True)}
+
+
+@lru_cache(maxsize=4)
+def _load(
+    files: tuple[Path, ...], stamps: tuple[str, ...], level: Level, max_vocab: int, max_tokens: int | None
+) -> _Sentences:
+    return _Sentences(files, level, max_vocab, max_tokens)
+
+
+def apart(text: str, level: Level) -> list[str]:
+    """Tokens of a sentence."""
+    return WORD.findall(text) if level == "word" else list(text)
+
+
+def together(text: str, level: Level) -> str:
+    """The sentence of tokens that blanks stand between."""
+    if level == "char":
+        return text
+    return re.sub(r"([¿¡(\[“‘]) ", r"\1", re.sub(r" ([.,;:?!)\]”’])", r"\1", text))
+
+
+def _shipped(files: tuple[Path, ...]) -> list[tuple[str, str, str]]:
+    return [
+        (split, source, target)
+        for split, path in zip(FILES, files, strict=True)
+        for _, source, target in read_columns(path, "task 'translation': file", 3)
+    ]
+
+
+def _own(path: Path) -> list[tuple[str, str, str]]:
+    rows = read_columns(path, "task 'translation': pairs_file", 2)
+    return [(hashed_split(source), source, target) for source, target in rows]
+
+
+def _clean(pairs: list[tuple[str, str, str]], level: Level, max_tokens: int | None) -> list[tuple[str, str, str]]:
+    """Pairs in reach, without held-out sources that an earlier split has."""
+    taken: dict[str, str] = {}
+    for split in SPLITS:
+        for own, source, _ in pairs:
+            if own == split:
+                taken.setdefault(source, split)
+    most = max_tokens or float("inf")
+    return [
+        (split, source, target)
+        for split, source, target in pairs
+        if taken[source] == split and max(len(apart(source, level)), len(apart(target, level))) <= most
+    ]
+
+
+def _frequent(sentences: Iterable[list[str]], n: int) -> list[str]:
+    counts = Counter(token for sentence in sentences for token in sentence)
+    return sorted(sorted(counts, key=lambda token: (-counts[token], token))[:n])
+
+
+def _all_there(path: Path, members: dict[str, Rows], max_tokens: int | None) -> None:
+    lacking = [split for split, rows in members.items() if not len(rows)]
+    if lacking:
+        raise ValueError(
+            f"task 'translation': '{path}' leaves no pairs for {' and '.join(lacking)}; one pair in twenty goes to "
+            f"validation and to test: give some hundred pairs, or raise max_tokens (now {max_tokens})"
+        )
