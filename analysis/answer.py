@@ -71,7 +71,7 @@ def parts(comparison: Comparison) -> list[PartAnswer]:
 def missing(comparison: Comparison) -> list[str]:
     """Sentences on what is not there: runs by status, with the variants concerned."""
     words = {
-        "missing": "have not run yet", "failed": "failed", "damaged": "have damaged files and count as missing",
+        "missing": "without a result yet", "failed": "failed", "damaged": "with damaged files, not used",
         "diverged": "diverged; they are in no mean, and their variants cannot be best",
     }  # fmt: skip
     sentences = []

@@ -28,12 +28,12 @@ def score_table(comparison: Comparison) -> Table:
     """Baseline first: mean ± 95 % CI, n, paired difference with CI and corrected p, wins, verdict."""
     name = metric_name(comparison.metric)
     columns = [Column("variant", text=True), Column(name), Column("n"), Column("Δ to baseline"), Column("95 % CI of Δ"),
-               Column("p (Holm)"), Column("wins"), Column("parameters"), Column("FLOPs / token"), Column("train time"),
-               Column("peak memory"), Column("verdict", text=True)]  # fmt: skip
+               Column("p (Holm)"), Column("wins"), Column("verdict", text=True), Column("parameters"),
+               Column("FLOPs / token"), Column("train time"), Column("peak memory")]  # fmt: skip
     rows = [
         [_variant(row), _mean(comparison, row), _seeds(row), *_difference(row), _wins(row),
-         _cost(row, "parameters", count), _cost(row, "flops_per_token", count), _cost(row, "train_seconds", seconds),
-         _cost(row, "peak_memory_bytes", memory), Cell(row.verdict, {"verdict": row.verdict}, row.verdict)]
+         Cell(row.verdict, {"verdict": row.verdict}, row.verdict), _cost(row, "parameters", count),
+         _cost(row, "flops_per_token", count), _cost(row, "train_seconds", seconds), _cost(row, "peak_memory_bytes", memory)]
         for row in comparison.rows
     ]  # fmt: skip
     return Table("scores", score_caption(comparison), columns, rows, [r.run_ids for r in comparison.rows], _notes(comparison))

@@ -84,11 +84,14 @@ def learning_curves(
                 empty(axes, "no curve has been logged yet")
             return made
         summary, look = bands(table), looks([row.variant for row in comparison.rows])
+        limits = _limits(summary, comparison.goal)
         for axes, panel in zip(grid, shown, strict=False):
             _panel(axes, panel, comparison, summary, table, look)
+            _note_unseen(axes, panel, summary, limits)
         for axes in grid[len(shown) :]:
             axes.set_axis_off()
-        limits = _limits(summary, comparison.goal)
+        for axes in grid[max(0, len(shown) - columns) : len(shown)]:
+            axes.tick_params(labelbottom=True)  # the panel below it may be an empty one
         if limits:
             grid[0].set_ylim(*limits)
         made.supxlabel("optimiser steps", fontsize=9 if width > 7 else 7.5)
@@ -108,6 +111,18 @@ def _panel(
         _diverged(axes, table[(table["variant"] == name) & (table["status"] == "diverged")], seen)
     axes.set_title(panel.title)
     axes.legend(loc="upper right" if comparison.goal == "min" else "lower right", handlelength=2.2, borderaxespad=0.2)
+
+
+def _note_unseen(axes: Axes, panel: Panel, summary: pd.DataFrame, limits: tuple[float, float] | None) -> None:
+    """Names the variants whose whole curve lies beyond the limits, so that nothing vanishes."""
+    if limits is None:
+        return
+    ends = summary.groupby("variant", observed=True)["mean"].agg(["min", "max"])
+    out = [name for name in panel.variants if name in ends.index
+           and (ends.loc[name, "min"] > limits[1] or ends.loc[name, "max"] < limits[0])]  # fmt: skip
+    if out:
+        text = f"off the axis: {', '.join(_short(name, panel) for name in out)}"
+        axes.annotate(text, (0.02, 0.02), xycoords="axes fraction", fontsize=7, color="#555555")
 
 
 def _short(name: str, panel: Panel) -> str:

@@ -55,9 +55,8 @@ def _row(axes, y: int, row: Row, look: Look, limits: tuple[float, float] | None)
     low, high = raw_interval(row)
     value = row.paired.raw_difference
     if limits and not limits[0] <= value <= limits[1]:
-        right = value > limits[1]
-        at, outward = (max(limits[1], 0), ">") if right else (min(limits[0], 0), "<")
-        axes.plot([at], [y], outward, color=look.color, markersize=8, clip_on=False, zorder=3)
+        at, outward = (0.985, ">") if value > limits[1] else (0.015, "<")
+        axes.plot([at], [y], outward, color=look.color, markersize=8, zorder=3, transform=axes.get_yaxis_transform())
         return
     axes.plot([low, high], [y, y], color=look.color, linewidth=1.8, solid_capstyle="butt", gid=f"interval {row.variant}")
     hollow = row.verdict not in ("better", "worse")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from analysis.compare import Comparison, Row
 from analysis.style import SCREEN, empty, figure, looks, robust_limits, styled
@@ -16,7 +19,10 @@ MOST = 36
 
 
 def score_against_cost(comparison: Comparison, *, width: float = SCREEN) -> Figure:
-    """Mean score with its 95 % interval over the median cost, one panel a cost, one legend; the baseline is black."""
+    """Mean score with its 95 % interval over the median cost, one panel a cost, one legend; the baseline is black.
+
+    Marks at equal cost are set side by side.
+    """
     rows = [row for row in comparison.rows if row.mean][:MOST]
     with styled(width):
         columns = 3 if width > 5 else 1
@@ -52,23 +58,40 @@ def _high(row: Row) -> float:
 
 
 def _panel(axes: Axes, rows: list[Row], comparison: Comparison, cost: str) -> None:
-    look = looks([row.variant for row in comparison.rows])
-    for row in rows:
+    look, shift = looks([row.variant for row in comparison.rows]), side_by_side([row.cost[cost] for row in rows])
+    for row, points in zip(rows, shift, strict=True):
         assert row.mean is not None, row.variant
-        seen = look[row.variant]
-        half = row.mean.high - row.mean.mean
+        seen, half = look[row.variant], row.mean.high - row.mean.mean
         n = f" (n={row.n})" if row.n < row.planned else ""
+        place = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)  # type: ignore[union-attr]
         axes.errorbar(
-            [row.cost[cost]], [row.mean.mean], yerr=[half] if math.isfinite(half) else None, fmt=seen.marker, color=seen.color,
-            elinewidth=0.8, alpha=0.95, markersize=7 if row is comparison.baseline else 5.5, label=row.variant + n,
-            zorder=4 if row is comparison.baseline else 3,
+            [row.cost[cost]], [row.mean.mean], yerr=[half] if math.isfinite(half) else None, fmt=seen.marker,
+            color=seen.color, elinewidth=0.8, markersize=7 if row is comparison.baseline else 5.5, label=row.variant + n,
+            zorder=4 if row is comparison.baseline else 3, transform=place,
         )  # fmt: skip
     costs = [row.cost[cost] for row in rows if row.cost[cost] > 0]
     if costs and max(costs) > 10 * min(costs):
         axes.set_xscale("log")
-    else:
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(-2, 4), useMathText=False)
-        axes.locator_params(axis="x", nbins=5)
+        return
+    axes.locator_params(axis="x", nbins=4)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=" " if cost != "train_seconds" else ""))
+    span = max(costs, default=1.0) - min(costs, default=0.0) or 0.1 * max(costs, default=1.0)
+    axes.set_xlim(min(costs, default=0.0) - 0.25 * span, max(costs, default=1.0) + 0.25 * span)
+
+
+def side_by_side(costs: Sequence[float], step: float = 3.4) -> list[float]:
+    """Shift of each mark in points, so that marks at (nearly) equal cost stand beside and not over each other."""
+    span = (max(costs) - min(costs)) or 1.0
+    order = sorted(range(len(costs)), key=lambda i: costs[i])
+    shift, group = [0.0] * len(costs), order[:1]
+    for index in [*order[1:], None]:
+        if index is not None and costs[index] - costs[group[0]] <= 0.02 * span:
+            group.append(index)
+            continue
+        for place, member in enumerate(sorted(group)):
+            shift[member] = step * (place - (len(group) - 1) / 2)
+        group = [index] if index is not None else []
+    return shift
 
 
 def _outside(grid: list[Axes], rows: list[Row], limits: tuple[float, float], comparison: Comparison) -> None:

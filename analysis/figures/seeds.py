@@ -20,15 +20,16 @@ def seed_strip(comparison: Comparison, *, width: float = SCREEN) -> Figure:
     with styled(width):
         made = figure(width, 0.9 + max(1.2, (0.25 if width > 7 else 0.19) * len(rows)))
         axes = made.subplots()
-        table = pd.DataFrame([(r.variant, s) for r in rows for s in r.scores.values()], columns=["variant", "score"])
+        table = marks(rows)
         if table.empty:
             empty(axes, "no finished run yet")
             return made
-        order, look = [row.variant for row in rows], looks([row.variant for row in comparison.rows])
-        for name in order:
-            part = table[table["variant"] == name]
-            sns.stripplot(part, x="score", y="variant", order=order, jitter=0.12, ax=axes, size=5 if width > 7 else 3.5,
-                          color=look[name].color, marker=look[name].marker, alpha=0.85, legend=False, linewidth=0)  # fmt: skip
+        look = looks([row.variant for row in comparison.rows])
+        sns.scatterplot(
+            table, x="score", y="place", hue="variant", style="variant", ax=axes, legend=False, s=34 if width > 7 else 16,
+            palette={name: one.color for name, one in look.items()}, alpha=0.85, linewidth=0.3,
+            markers={name: one.marker for name, one in look.items()},
+        )  # fmt: skip
         for y, row in enumerate(rows):
             if row.mean:
                 axes.plot([row.mean.mean] * 2, [y - 0.32, y + 0.32], color=look[row.variant].color, linewidth=2)
@@ -36,6 +37,16 @@ def seed_strip(comparison: Comparison, *, width: float = SCREEN) -> Figure:
             axes.axvline(comparison.baseline.mean.mean, color="#000000", linewidth=1, linestyle="--")
         _finish(comparison, axes, rows)
     return made
+
+
+def marks(rows: list[Row]) -> pd.DataFrame:
+    """variant, seed, score and place: the row's number, each seed a little above or below it, always the same."""
+    found = [
+        (row.variant, seed, score, y + 0.3 * ((index + 0.5) / row.n - 0.5))
+        for y, row in enumerate(rows)
+        for index, (seed, score) in enumerate(row.scores.items())
+    ]
+    return pd.DataFrame(found, columns=["variant", "seed", "score", "place"])
 
 
 def _rows(comparison: Comparison) -> list[Row]:

@@ -166,6 +166,8 @@ def _scores(loss: float, lengths: dict[str, int], harm: float, draw: random.Rand
         "test/loss": loss, "test/perplexity": math.exp(loss), "test/bits_per_token": loss / math.log(2),
         "test/accuracy": 1 / (1 + loss), "validation/loss": loss + 0.01,
     }  # fmt: skip
+    if lengths:
+        scores["test/accuracy"] = 0.97 + draw.gauss(0, 0.003)
     for index, label in enumerate(lengths, start=1):
         decay = 0.95 * math.exp(-(0.05 + 8 * max(0.0, harm)) * index) + draw.gauss(0, 0.01)
         scores[f"test/{label}/accuracy"] = min(1.0, max(0.0, decay))

@@ -1,0 +1,205 @@
+"""Everything that a report of one experiment says, computed once; pages, Markdown and the paper kit only spell it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.answer import Answer, PartAnswer, answer, missing, parts
+from analysis.compare import Comparison, compare, lookup
+from analysis.contents import cost_table, length_table, score_table, status_table
+from analysis.figures import forest, learning_curves, score_against_cost, score_against_length, seed_strip
+
+from analysis.load import Loaded, load
+from analysis.style import SCREEN
+from analysis.tables import Table
+from analysis.words import count, decimals, listed, metric_label, number, seconds, setting, unit
+
+CAPTIONS = {
+    "differences": "Each variant against the baseline on the same seeds: mean paired difference and 95 % interval.",
+    "curves": "Mean over seeds with 95 % interval bands while training; dotted with a cross: a run that diverged.",
+    "costs": "Score against cost. Further down-right of the baseline is better for a loss only if the cost is worth it.",
+    "lengths": "Score beyond the trained length: mean over seeds with 95 % interval bands.",
+    "seeds": "Every score of every seed.",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Content:
+    """One experiment, ready to be written down.
+
+    Attributes:
+        loaded, comparison: what was found and how it compares.
+        curves: long table of the metrics that are drawn (see `Loaded.curves`).
+        distrusted: runs whose metrics.jsonl does not match its checksum; their curves are left out.
+    """
+
+    loaded: Loaded
+    comparison: Comparison
+    curves: pd.DataFrame
+    distrusted: Sequence[str]
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The one sentence."""
+        return answer(self.comparison)
+
+    @cached_property
+    def parts(self) -> list[PartAnswer]:
+        """Answers setting by setting, where variants change one setting each."""
+        return parts(self.comparison)
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """name -> table, in reading order."""
+        found = [score_table(self.comparison), length_table(self.loaded, self.comparison), cost_table(self.comparison)]
+        if not all(row.counts["done"] == row.planned for row in self.comparison.rows):
+            found.append(status_table(self.comparison))
+        return {table.name: table for table in found if table is not None}
+
+    def figures(self, width: float = SCREEN) -> dict[str, Figure]:
+        """name -> figure, in reading order."""
+        found = {
+            "differences": forest(self.comparison, width=width),
+            "curves": learning_curves(self.loaded, self.comparison, curves=self.curves, width=width),
+            "costs": score_against_cost(self.comparison, width=width),
+            "lengths": score_against_length(self.loaded, self.comparison, width=width),
+            "seeds": seed_strip(self.comparison, width=width),
+        }  # fmt: skip
+        return {name: made for name, made in found.items() if made is not None}
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What stands beside every table and figure."""
+        return {
+            "experiment": self.loaded.experiment, "definition": self.loaded.meta.get("definition"),
+            "metric": self.comparison.metric, "command": self.command,
+            "hashes": dict(zip(self.loaded.runs["run_id"], self.loaded.runs["hash"], strict=True)),
+        }  # fmt: skip
+
+    @property
+    def runs_by_variant(self) -> dict[str, tuple[str, ...]]:
+        """variant -> planned run ids."""
+        return {row.variant: row.run_ids for row in self.comparison.rows}
+
+    @property
+    def command(self) -> str:
+        """What repeats the experiment: as it was typed, or by its source where it came from the default command."""
+        typed = str(self.loaded.meta.get("command") or "")
+        return typed if " run " in f"{typed} " else f"python run_all.py run {shlex.quote(self.source)}"
+
+    @property
+    def source(self) -> str:
+        """Where the experiment is declared: a catalog name or a file."""
+        return str(self.loaded.meta.get("source") or self.loaded.experiment)
+
+    @cached_property
+    def missing(self) -> list[str]:
+        """What is not there, and what was left out."""
+        found = missing(self.comparison)
+        if self.distrusted:
+            found.append(f"Curves left out, because metrics.jsonl was altered after the run: {listed(list(self.distrusted))}.")
+        if self.loaded.foreign:
+            found.append(
+                f"{len(self.loaded.foreign)} director{'ies' if len(self.loaded.foreign) > 1 else 'y'} under runs/ not planned by this "
+                f"experiment, not read: {listed(list(self.loaded.foreign))}."
+            )
+        return found
+
+    @cached_property
+    def protocol(self) -> list[tuple[str, str]]:
+        """What was held equal, as (name, value) lines."""
+        config = self.loaded.meta.get("baseline_config") or {}
+        train = config.get("train") or {}
+        runs = self.loaded.runs
+        lines = [("task", setting(config["task"])) if config.get("task") else None,
+                 ("training", _budget(train, runs)), ("learning rate", _rate(self.loaded, train)),
+                 ("seeds", f"{listed([str(s) for s in self.loaded.meta.get('seeds') or []], most=20)}; seed i fixes data order, "
+                  "evaluation batches and the initial values of shared tensors for every variant"),
+                 ("compared on", f"{metric_label(self.comparison.metric)}, once per run, after training"),
+                 ("baseline", ", ".join(f"{k}={setting(v)}" for k, v in (config.get("model") or {}).items())),
+                 *(("computed on", _machine(e)) for e in self.loaded.environments)]  # fmt: skip
+        return [line for line in lines if line and line[1]]
+
+    @cached_property
+    def sureness(self) -> list[str]:
+        """How sure the comparison is: unit, test, correction, what these seeds could have found."""
+        c = self.comparison
+        found = [
+            "The seed is the unit. Each variant is compared with the baseline on the same seeds; intervals are Student t on "
+            "the paired differences.",
+            f"p values are two-sided and Holm-corrected over all {c.n_tests} planned variants of this experiment (those without "
+            "results count as p = 1).",
+            "Nobody is named best on fewer than three seeds, with a diverged seed, or where a test cannot tell two variants apart.",
+        ]  # fmt: skip
+        least = [value for row in c.others if math.isfinite(value := c.detectable(row))]
+        if least:
+            middle = float(np.median(least))
+            found.append(f"Half of the comparisons would find a true difference of {number(middle, decimals(middle))}"
+                         f"{f' {unit(c.metric)}' if unit(c.metric) else ''} with 80 % power (before correction).")  # fmt: skip
+        rho = [row.paired.rho for row in c.others if row.paired and math.isfinite(row.paired.rho)]
+        if rho:
+            found.append(f"Median correlation between variant and baseline over seeds: {number(float(np.median(rho)), 2)} "
+                         "(pairing helps where it is positive).")  # fmt: skip
+        return found
+
+    def repeat(self, run_id: str) -> str:
+        """What repeats one run."""
+        return f"{self.command} --only {shlex.quote(run_id)} --redo"
+
+
+def gather(results: Any, experiment: str) -> Content:
+    """Reads an experiment and the curves that its report draws.
+
+    Raises:
+        ReportError: there is no such experiment, or no run has its metric.
+    """
+    loaded = load(results, experiment)
+    comparison = compare(loaded)
+    curves, distrusted = _curves(loaded, comparison.metric)
+    return Content(loaded, comparison, curves, distrusted)
+
+
+def _curves(loaded: Loaded, metric: str) -> tuple[pd.DataFrame, list[str]]:
+    """Curves of the drawn metric and the losses; each metrics.jsonl is read once, and checked while it is read."""
+    wanted = {metric.replace("test/", "validation/", 1), f"validation/{metric.rsplit('/', 1)[-1]}", "validation/loss", "train/loss"}
+    table = loaded.curves(wanted)
+    have = set(table["run_id"].unique())
+    suspects = loaded.runs[(loaded.runs["metrics_sha256"] != "") & ~loaded.runs["run_id"].isin(have)]["run_id"]
+    return table, [run for run in suspects if loaded.curve(run) is None]
+
+
+def _budget(train: Mapping[str, Any], runs: pd.DataFrame) -> str:
+    words = [f"{train[key]} {text}" for key, text in (("steps", "steps"), ("batch_size", "sequences per step")) if key in train]
+    done = runs[runs["status"] == "done"]
+    if len(done):
+        low, high = done["tokens"].min(), done["tokens"].max()
+        words.append(f"{count(low)} tokens each" if low == high else f"{count(low)} to {count(high)} tokens")
+        if done["stopped_early"].any():
+            words.append(f"{int(done['stopped_early'].sum())} runs stopped early on validation")
+        words.append(f"{seconds(float(done['seconds'].sum()))} of computing in all")
+    return ", ".join(words)
+
+
+def _rate(loaded: Loaded, train: Mapping[str, Any]) -> str:
+    rates = {v["name"]: v["changes"]["train.lr"] for v in loaded.meta["variants"] if "train.lr" in (v.get("changes") or {})}
+    schedule = f", {setting(train['schedule'])} schedule" if train.get("schedule") else ""
+    if rates:
+        return "set per variant: " + listed([f"{name} {setting(rate)}" for name, rate in rates.items()], most=20) + schedule
+    rate = lookup({"train": train}, "train.lr")
+    return f"fixed at {setting(rate)} for every variant, not tuned{schedule}" if rate is not None else ""
+
+
+def _machine(environment: Mapping[str, Any]) -> str:
+    keys = ("device_name", "device", "torch", "python", "threads", "platform")
+    return ", ".join(f"{key.replace('_', ' ')} {environment[key]}" for key in keys if environment.get(key))
+
+

@@ -1,0 +1,91 @@
+"""The report of one experiment: index.html, report.md, tables and figures under results/<experiment>/report/."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from analysis.load import STATUSES
+from analysis.report.charts import experiment_chart
+from analysis.report.content import CAPTIONS, Content, gather
+from analysis.report.page import render, svg_for_page, write
+from analysis.style import save
+from analysis.words import NOTHING, metric_name, number
+
+
+def write_report(results: Path | str, experiment: str) -> Path:
+    """Writes the report of an experiment, finished or half-way, and returns the path of its index.html.
+
+    Args:
+        results: the results root.
+        experiment: name of its folder there.
+
+    Raises:
+        ReportError: there is no such experiment, its experiment.json cannot be trusted, or no run has its metric.
+        OSError: the folder cannot be written.
+    """
+    content = gather(Path(results), experiment)
+    figures = write_files(content)
+    folder = report_folder(content)
+    return write(folder / "index.html", experiment_page(content, figures, to_experiment="..", files=True))
+
+
+def report_folder(content: Content) -> Path:
+    """Where an experiment's own report lies."""
+    return content.loaded.results / content.loaded.experiment / "report"
+
+
+def write_files(content: Content) -> dict[str, Markup]:
+    """Writes tables, figures (PNG, SVG) and report.md; returns the figures for a page."""
+    folder = report_folder(content)
+    for table in content.tables.values():
+        table.write(folder / "tables", content.provenance)
+    figures = {}
+    for name, made in content.figures().items():
+        _, svg = save(made, folder / "figures", name, content.provenance, content.runs_by_variant)
+        figures[name] = svg_for_page(svg.read_text(encoding="utf-8"), CAPTIONS[name])
+    metric = metric_name(content.comparison.metric)
+    markdown = render("report.md.j2", c=content, captions=CAPTIONS, figures=list(figures), runs=run_rows(content), metric=metric)
+    write(folder / "report.md", markdown)
+    return figures
+
+
+def experiment_page(
+    content: Content, figures: Mapping[str, Markup], *, to_experiment: str, files: bool = False, pages: bool = False, overview: str = ""
+) -> str:
+    """The page of an experiment.
+
+    Args:
+        content, figures: what it shows.
+        to_experiment: relative path from the page to results/<experiment>.
+        files: whether tables/ and figures/ lie beside the page. pages: whether runs/<id>.html do.
+        overview: relative path of the page over all experiments, or empty.
+    """
+    return render(
+        "experiment.html.j2", c=content, figures=figures, captions=CAPTIONS, runs=run_rows(content),
+        statuses=STATUSES, curves=experiment_chart(content.comparison, content.curves),
+        metric=metric_name(content.comparison.metric), to_experiment=to_experiment, files=files, pages=pages, overview=overview,
+    )  # fmt: skip
+
+
+def run_rows(content: Content) -> list[dict[str, Any]]:
+    """The planned runs as the run list shows them."""
+    scores = content.loaded.scores
+    scores = scores[scores["metric"] == content.comparison.metric]
+    score = dict(zip(scores["run_id"], scores["value"], strict=True))
+    runs = content.loaded.results / content.loaded.experiment / "runs"
+    exists = {entry.name for entry in os.scandir(runs)} if runs.is_dir() else set()
+    return [
+        {
+            "run_id": row.run_id, "variant": row.variant, "seed": row.seed, "status": row.status, "note": row.note,
+            "score": score.get(row.run_id), "exists": row.run_id in exists,
+            "text": number(score[row.run_id], 4) if row.run_id in score else NOTHING,
+            "seconds": None if math.isnan(row.seconds) else row.seconds,
+        }
+        for row in content.loaded.runs.itertuples()
+    ]  # fmt: skip
