@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from experiments.records import read_run, run_directory
 from experiments.runner import failures, lease, store
 from experiments.runner.attempt import GRACE_SECONDS, Task, clear
-from experiments.runner.events import FAILURES, RESULTS, Event, Outcome
+from experiments.runner.events import FAILURES, Event, Outcome
 from experiments.runner.plan import ENDED, FAILED, TO_RUN, Plan, Planned, State, state_of
 
 MOST_KILLS = 2  # how often a run whose worker was killed from outside is tried again in one launch
@@ -201,7 +201,8 @@ class _Launch:
             self.elsewhere[planned.id] = planned
         elif event.kind == "broken":
             self.waiting.appendleft(planned)
-            self._give_up(f"no worker can start: {event.error}")
+            self.on_event(event)
+            self._give_up(f"no worker can start: {event.error.splitlines()[0]}")
         elif event.kind == "killed":
             self._killed(planned, event)
         else:
@@ -304,4 +305,13 @@ def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, old)
 
 
-__all__ = ["RESULTS", "TARGET", "Engine", "Options", "run"]
+def training_jobs(results: Path, **settings: Any) -> Callable[[Planned], Any]:
+    """What `Options.job` is for real training: `settings` are fields of `experiments.training.execute.Job`, such as
+    wandb, tags, imports, threads, checkpoint_seconds."""
+    from experiments.training.execute import Job
+
+    def job(planned: Planned) -> Job:
+        assert planned.wanted.run is not None
+        return Job.of(planned.wanted.run, results.absolute(), **settings)
+
+    return job

@@ -20,6 +20,7 @@ class Event:
         run_id, variant, seed: which run.
         slot: which worker, counted from 0.
         step, steps, loss: how far it is; loss in nats per token.
+        tokens_per_second, validation_loss: where they are known.
         seconds: duration of the attempt.
         error: one line saying why it ended without a result.
         log: path of its log.
@@ -35,6 +36,8 @@ class Event:
     step: int = 0
     steps: int = 0
     loss: float | None = None
+    validation_loss: float | None = None
+    tokens_per_second: float = 0.0
     seconds: float = 0.0
     error: str = ""
     log: str = ""

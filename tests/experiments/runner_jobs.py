@@ -1,4 +1,7 @@
-"""Jobs that stand in for training: fast, deterministic, with checkpoints; some go wrong on purpose. No torch."""
+"""Jobs that stand in for training: fast, deterministic, with checkpoints; some go wrong on purpose.
+
+Light on purpose: every worker imports this module when it starts.
+"""
 
 from __future__ import annotations
 
