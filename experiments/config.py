@@ -14,6 +14,11 @@ from transformer.spec import Spec
 __all__ = ["ConfigError", "ModelConfig", "RunConfig", "Spec", "TrainConfig"]
 
 
+def _tuned(**plain: Any) -> dict[str, Any]:
+    """The range that a tuner takes for a field when an experiment says `default`; plain forms as in tuning/space.py."""
+    return {"range": plain}
+
+
 class TrainConfig(Frozen):
     """How a model is trained. Every field can change a number, so every field is part of a run's identity.
 
@@ -38,18 +43,18 @@ class TrainConfig(Frozen):
 
     steps: int = Field(default=500, ge=1)
     batch_size: int = Field(default=32, ge=1)
-    lr: float = Field(default=3e-3, gt=0)
+    lr: float = Field(default=3e-3, gt=0, json_schema_extra=_tuned(log=[3e-4, 3e-2]))
     schedule: Spec = Spec("cosine")
-    warmup: int | float = 0.1
-    weight_decay: float = Field(default=0.1, ge=0)
+    warmup: int | float = Field(default=0.1, json_schema_extra=_tuned(range=[0.0, 0.3]))
+    weight_decay: float = Field(default=0.1, ge=0, json_schema_extra=_tuned(log=[1e-3, 1.0]))
     beta1: float = Field(default=0.9, ge=0, lt=1)
-    beta2: float = Field(default=0.95, ge=0, lt=1)
+    beta2: float = Field(default=0.95, ge=0, lt=1, json_schema_extra=_tuned(range=[0.9, 0.999]))
     clip: float | None = Field(default=1.0, gt=0)
     eval_every: int = Field(default=100, ge=1)
     patience: int | None = Field(default=None, ge=1)
     accumulate: int = Field(default=1, ge=1)
     precision: Literal["fp32", "bf16"] = "fp32"
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1, json_schema_extra=_tuned(range=[0.0, 0.2]))
     checkpoint_activations: bool = False
     scheduled_sampling: Spec | None = None
     overfit_one_batch: bool = False

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from experiments.config import ConfigError, RunConfig, digest
+from experiments.tuning.space import Dimension, holds, label
 from transformer.config import Frozen
 from transformer.spec import Spec
 
@@ -63,6 +64,10 @@ class Experiment(Frozen):
         seeds: a count n (seeds 0..n-1) or a list.
         metric, goal: what decides, such as `test/loss`, and whether less or more of it is better.
         smallest_effect: difference in the metric that would matter; None = not stated.
+        protocol: how every variant gets its hyper-parameters: `fixed`, `lr_grid` or `search`; options on the protocol.
+        space: path -> range or choice, for `search` and `tune`; plain forms as in tuning/space.py.
+        budget: what is equal for every variant: `steps`, `tokens`, `flops` or `seconds`.
+        match: `parameters` = the feed-forward width of every variant is set to the baseline's number of parameters.
         presets: name -> changes to this experiment by dotted path, such as `{"quick": {"seeds": 3}}`.
         tags: words for `list` and for wandb.
     """
@@ -79,6 +84,10 @@ class Experiment(Frozen):
     metric: str = "test/loss"
     goal: Literal["min", "max"] = "min"
     smallest_effect: float | None = Field(default=None, gt=0)
+    protocol: Spec = Spec("fixed")
+    space: dict[str, Dimension] = Field(default_factory=dict)
+    budget: Spec = Spec("steps")
+    match: Literal["parameters"] | None = None
     presets: dict[str, dict[str, Any]] = Field(default_factory=dict)
     tags: list[str] = Field(default_factory=list)
 
@@ -103,9 +112,15 @@ class Experiment(Frozen):
                 self.baseline.replace(variant.changes)
             except ConfigError as error:
                 problems += error.problems
+        problems += self._tuning_problems()
         if problems:
             raise ConfigError(list(dict.fromkeys(problems)))
         return self
+
+    def _tuning_problems(self) -> list[tuple[str, str]]:
+        from experiments.tuning.check import declared_problems
+
+        return declared_problems(self)
 
     def seed_list(self) -> list[int]:
         """The seeds, in order."""
@@ -117,14 +132,27 @@ class Experiment(Frozen):
         for changes in self._one_by_one():
             effective = self._effective(changes)
             if effective:
-                label = ", ".join(f"{_short(path, effective)}={_label(value)}" for path, value in effective.items())
-                found.setdefault(label, Variant(label, effective))
+                name = ", ".join(f"{_short(path, effective)}={label(value)}" for path, value in effective.items())
+                found.setdefault(name, Variant(name, effective))
         for name, changes in self.variants.items():
             found[name] = Variant(name, self._effective({path: _plain(value) for path, value in changes.items()}))
         return list(found.values())
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists and scalars: what files hold."""
+        return {**super().to_dict(), "space": {path: part.to_dict() for path, part in self.space.items()}}
+
     def runs(self) -> list[Run]:
         """Every (variant, seed) with its identity; seeds vary slowest, so that early results cover every variant.
+
+        Raises:
+            ConfigError: everything that is wrong with any variant, all at once.
+        """
+        made = self.configured()
+        return [self.run_of(variant, config, seed) for seed in self.seed_list() for variant, config in made]
+
+    def configured(self) -> list[tuple[Variant, RunConfig]]:
+        """Every variant with its whole configuration, after budgets and sizes were made equal.
 
         Raises:
             ConfigError: everything that is wrong with any variant, all at once.
@@ -138,9 +166,14 @@ class Experiment(Frozen):
             made.append((variant, config))
         if problems:
             raise ConfigError(_once(problems))
-        return [self._run(variant, config, seed) for seed in self.seed_list() for variant, config in made]
+        if self.budget == Spec("steps") and self.match is None:
+            return made
+        from experiments.tuning.budget import balanced
 
-    def _run(self, variant: Variant, config: RunConfig, seed: int) -> Run:
+        return balanced(self, made)
+
+    def run_of(self, variant: Variant, config: RunConfig, seed: int) -> Run:
+        """A configuration as a run of a variant, with a seed."""
         config = config.replace({"seed": seed})
         identity = config.identity()
         return Run(self.name, variant.name, variant.changes, config, identity, digest(identity))
@@ -161,14 +194,10 @@ class Experiment(Frozen):
                 yield from with_conditions(changes)
 
     def _holds(self, condition: str, changes: Changes) -> bool:
-        path, _, wanted = condition.partition("=")
         try:
-            value: Any = self.baseline.replace(changes)
+            return holds(self.baseline.replace(changes), condition)
         except ConfigError:
             return False
-        for part in path.strip().split("."):
-            value = value.options.get(part) if isinstance(value, Spec) else getattr(value, part, None)
-        return wanted.strip() in {_label(value), value.name if isinstance(value, Spec) else _label(value)}
 
     def _effective(self, changes: Changes) -> dict[str, Any]:
         """The same changes in one spelling: by sorted path, options folded into their component, no-ops left out."""
@@ -193,12 +222,6 @@ def _product(table: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
 
 def _plain(value: Any) -> Any:
     return value.to_dict() if isinstance(value, Spec) else value
-
-
-def _label(value: Any) -> str:
-    if isinstance(value, Mapping) and "name" in value:
-        return str(Spec.parse(value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _short(path: str, changes: Changes) -> str:

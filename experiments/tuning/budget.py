@@ -1,0 +1,184 @@
+"""What is held equal over the variants: steps, tokens, FLOPs or seconds of training; and, on request, parameters.
+
+The baseline's own `train.steps` are the budget. With u units a step (tokens, FLOPs, seconds):
+    steps_variant = round(steps_baseline * u_baseline / u_variant)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from experiments.config import ConfigError, RunConfig
+from experiments.experiment import BASELINE
+from transformer.registry import Registry
+
+if TYPE_CHECKING:
+    from experiments.experiment import Experiment, Run, Variant
+
+Made = list[tuple["Variant", RunConfig]]
+
+
+class Budget(ABC):
+    """Which quantity every variant gets the same of.
+
+    Attributes:
+        derives_steps: whether a variant's steps follow from it, so that no variant may set them itself.
+        words: what is equal, for reports.
+    """
+
+    derives_steps = True
+    words: str
+
+    @abstractmethod
+    def per_step(self, variant: str, config: RunConfig) -> float:
+        """Units that one optimiser step of this variant takes."""
+
+
+BUDGETS: Registry[Budget] = Registry("budget")
+
+
+@BUDGETS.register("steps")
+class Steps(Budget):
+    """The same number of optimiser steps, unless a variant says otherwise."""
+
+    derives_steps = False
+    words = "optimiser steps"
+
+    def per_step(self, variant: str, config: RunConfig) -> float:
+        return 1.0
+
+
+@BUDGETS.register("tokens")
+class Tokens(Budget):
+    """The same number of training tokens, padding included."""
+
+    words = "training tokens"
+
+    def per_step(self, variant: str, config: RunConfig) -> float:
+        return tokens_per_step(config)
+
+
+@BUDGETS.register("flops")
+class Flops(Budget):
+    """The same number of floating-point operations in forward and backward passes."""
+
+    words = "training FLOPs"
+
+    def per_step(self, variant: str, config: RunConfig) -> float:
+        return tokens_per_step(config) * flops_per_token(config)
+
+
+@BUDGETS.register("seconds")
+class Seconds(Budget):
+    """The same time in training steps, at rates that were measured once and recorded (calibration.json).
+
+    Args:
+        rates: variant -> seconds a step; filled in by `calibration.calibrated` before the runs are planned.
+    """
+
+    words = "seconds of training, at measured rates"
+
+    def __init__(self, *, rates: dict[str, float] | None = None) -> None:
+        self.rates = rates
+
+    def per_step(self, variant: str, config: RunConfig) -> float:
+        if self.rates is None or variant not in self.rates:
+            text = f"no rate was measured for variant '{variant}'; `run` measures every variant before it plans"
+            raise ConfigError([("budget", text)])
+        return self.rates[variant]
+
+
+def balanced(experiment: Experiment, made: Made) -> Made:
+    """The variants' configurations with parameters matched and steps derived, as the experiment asks.
+
+    Raises:
+        ConfigError: a variant sets what would be derived, or no width gives the baseline's number of parameters.
+    """
+    budget = BUDGETS.build(experiment.budget)
+    problems = [problem for variant, _ in made for problem in _conflicts(experiment, budget, variant)]
+    if problems:
+        raise ConfigError(problems)
+    if experiment.match is not None:
+        target = _parameters(experiment.baseline)
+        made = [(v, config if v.name == BASELINE else _widened(v, config, target)) for v, config in made]
+    if not budget.derives_steps:
+        return made
+    total = experiment.baseline.train.steps * budget.per_step(BASELINE, experiment.baseline)
+    return [(v, _with_steps(v, config, total / budget.per_step(v.name, config))) for v, config in made]
+
+
+def held_equal(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
+    """What experiment.json says about fairness: the protocol, what was held equal, what that made of each variant."""
+    first: dict[str, RunConfig] = {}
+    for run in runs:
+        first.setdefault(run.variant, run.config)
+    return {
+        "protocol": experiment.protocol.to_dict(),
+        "budget": experiment.budget.to_dict(),
+        "held_equal": BUDGETS.entry(experiment.budget.name).cls.words,
+        "match": experiment.match,
+        "derived": {
+            name: {"train.steps": config.train.steps, "model.d_ff": config.model.d_ff} for name, config in first.items()
+        } if experiment.match or BUDGETS.entry(experiment.budget.name).cls.derives_steps else {},
+    }  # fmt: skip
+
+
+def tokens_per_step(config: RunConfig) -> float:
+    """Tokens of one training batch, padding included: B * L of the first row (a task's rows may vary a little)."""
+    from experiments.check import build_task
+
+    return config.train.batch_size * int(build_task(config.task).train_batch(0, 0, 1).inputs.shape[1])
+
+
+def flops_per_token(config: RunConfig) -> float:
+    """FLOPs of forward and backward per training token."""
+    from experiments.check import training_flops_per_token
+
+    return float(training_flops_per_token(config))
+
+
+def _conflicts(experiment: Experiment, budget: Budget, variant: Variant) -> list[tuple[str, str]]:
+    derived = {"train.steps": f"budget '{experiment.budget.name}' derives it"} if budget.derives_steps else {}
+    if experiment.match is not None:
+        derived["model.d_ff"] = "`match: parameters` derives it"
+    where = f"{experiment.name}: variant '{variant.name}'"
+    return [(where, f"sets {path}, but {why}") for path, why in derived.items() if path in variant.changes]
+
+
+def _with_steps(variant: Variant, config: RunConfig, steps: float) -> RunConfig:
+    if variant.name == BASELINE:
+        return config
+    try:
+        return config.replace({"train.steps": max(1, round(steps))})
+    except ConfigError as error:
+        where = f"variant '{variant.name}' with train.steps={round(steps)}"
+        raise ConfigError([(f"{where}: {path}", text) for path, text in error.problems]) from None
+
+
+def _widened(variant: Variant, config: RunConfig, target: int) -> RunConfig:
+    """The feed-forward width whose parameter count is nearest to the target; the count is linear in the width."""
+    start = config.model.hidden_width()
+    now, more = _parameters(config), _parameters(config.replace({"model.d_ff": start + 8}))
+    slope = (more - now) / 8
+    where = f"variant '{variant.name}'"
+    if slope <= 0:
+        raise ConfigError([(where, "its feed-forward width changes no parameter, so parameters cannot be matched")])
+    width = round(start + (target - now) / slope)
+    if width < 1:
+        text = f"has {now:,} parameters, the baseline {target:,}; no feed-forward width makes up for the difference"
+        raise ConfigError([(where, text)])
+    return config.replace({"model.d_ff": width})
+
+
+def _parameters(config: RunConfig) -> int:
+    from experiments.check import parameters
+
+    return parameters(config)["total"]
+
+
+def rates_of(experiment: Experiment) -> Mapping[str, float] | None:
+    """The measured seconds a step of each variant, where the budget holds them."""
+    found = experiment.budget.options.get("rates")
+    return found if isinstance(found, Mapping) else None

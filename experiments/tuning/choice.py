@@ -1,0 +1,85 @@
+"""The choice of a learning rate for each variant, as pure functions: equal effort, decided on validation only.
+
+Every variant is trained at the same learning rates with the same seeds. For each, the rate with the best mean
+validation score over the seeds is taken, and the test score at that rate is what is compared. The choice uses the very
+seeds that are reported, but not their test scores: in simulations of identical variants this rule rejects at most as
+often as its nominal level, where tuning on one seed, or taking each seed's own best rate, rejects far more often.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Curve = Mapping[float, Mapping[int, float | None]]  # learning rate -> seed -> validation score; None = has none
+Goal = Literal["min", "max"]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What was chosen for a variant.
+
+    Attributes:
+        lr: the learning rate; None = every rate diverged or failed for some seed.
+        mean: mean validation score there.
+        edge: `lower` or `upper` when it is the end of the grid: the best may lie beyond.
+    """
+
+    lr: float | None
+    mean: float | None = None
+    edge: str | None = None
+
+
+def choose(curve: Curve, goal: Goal) -> Pick:
+    """argbest over learning rates of the mean over seeds; a rate at which any seed has no finite score cannot win.
+
+    Equal means: the smaller rate.
+    """
+    means = {lr: _mean(scores.values()) for lr, scores in sorted(curve.items())}
+    finite = {lr: mean for lr, mean in means.items() if mean is not None}
+    if not finite:
+        return Pick(None)
+    sign = 1.0 if goal == "min" else -1.0
+    best = min(finite, key=lambda lr: (sign * finite[lr], lr))
+    rates = list(means)
+    edge = "lower" if best == rates[0] else "upper" if best == rates[-1] else None
+    return Pick(best, finite[best], edge)
+
+
+def grid(low: float, high: float, points: int) -> list[float]:
+    """`points` learning rates from low to high at equal ratios, to 3 significant digits.
+
+    Raises:
+        ValueError: fewer than 2 points, or low is not a positive number below high.
+    """
+    if points < 2 or not 0 < low < high:
+        given = f"low={low}, high={high}, points={points}"
+        raise ValueError(f"a grid needs 0 < low < high and at least 2 points, not {given}")
+    step = (high / low) ** (1 / (points - 1))
+    return [short(low * step**i) for i in range(points)]
+
+
+def extended(rates: list[float], picks: Iterable[Pick]) -> list[float]:
+    """The grid with one more rate at each end that some variant's choice lies on; the same grid if none does.
+
+    A rate that lies on an end because everything beyond it diverged is not on the grid's end, and extends nothing.
+    """
+    edges = {pick.edge for pick in picks if pick.lr is not None}
+    step = (rates[-1] / rates[0]) ** (1 / (len(rates) - 1))
+    below = [short(rates[0] / step)] if "lower" in edges else []
+    above = [short(rates[-1] * step)] if "upper" in edges else []
+    return [*below, *rates, *above]
+
+
+def short(x: float) -> float:
+    """x to 3 significant digits, so that equal grids are equal numbers and names stay readable."""
+    return float(f"{x:.3g}")
+
+
+def _mean(scores: Iterable[float | None]) -> float | None:
+    values = list(scores)
+    if not values or any(value is None or not math.isfinite(value) for value in values):
+        return None
+    return math.fsum(value for value in values if value is not None) / len(values)
