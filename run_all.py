@@ -150,7 +150,7 @@ def _declared(experiment, set_, vary, grid, seeds, preset, name, imports, *, smo
 
 
 def _report(experiment: str | None, results: Path, metric: str | None, as_json: bool) -> int:
-    from analysis.report import command
+    from analysis.report.command import command
 
     return command(experiment, results, metric=metric, as_json=as_json)
 

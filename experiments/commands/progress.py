@@ -68,7 +68,8 @@ class Progress:
             self._say(f"    log: {event.log}")
             self._say(f"    repeat it with: {event.repeat}")
         elif not self.quiet:
-            loss = f" val_loss {event.loss:.4f}" if event.loss is not None else ""
+            score = event.metrics.get("validation/loss")
+            loss = f" val_loss {score:.4f}" if isinstance(score, float) else ""
             word = WORDS.get(event.kind, event.kind)
             self._say(f"{count} {word} {event.run_id}{loss} {duration(event.seconds)} ETA {self.eta()}")
 

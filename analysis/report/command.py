@@ -1,0 +1,83 @@
+"""`report`: writes the reports and says on the terminal what they find."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Printed
+
+from analysis.answer import answer
+from analysis.compare import Comparison, compare
+from analysis.contents import score_table
+from analysis.load import load
+from analysis.report.experiment import write_report
+from experiments import records
+
+SHOWN = 8  # columns of the score table that fit a terminal; costs are in the report
+
+
+def command(experiment: str | None, results: Path, *, metric: str | None, as_json: bool) -> int:
+    """Reports one stored experiment, or all of them.
+
+    Args:
+        experiment: its name; None = every experiment under `results`.
+        metric: print the comparison on this metric instead of the experiment's own; the written report keeps its own.
+
+    Raises:
+        ReportError: no such experiment, or no run has the metric; the message says what there is.
+    """
+    names = [experiment] if experiment else records.experiments(results)
+    console = Console(highlight=False)
+    answers = []
+    for name in names:
+        page = write_report(results, name)
+        comparison = compare(load(results, name), metric)
+        answers.append(_answer(comparison, page))
+        if not as_json:
+            _print(console, comparison, page)
+    if as_json:
+        print(json.dumps({"experiments": answers}, indent=1))
+    elif not names:
+        console.print(f"nothing under {results} to report; start with: python run_all.py", markup=False)
+    return 0
+
+
+def _answer(comparison: Comparison, page: Path) -> dict[str, Any]:
+    found = answer(comparison)
+    return {
+        "experiment": comparison.experiment, "metric": comparison.metric, "goal": comparison.goal,
+        "answer": found.sentence, "cost": found.cost, "best": found.best, "certain": found.certain,
+        "report": str(page), "variants": [_row(row) for row in comparison.rows],
+    }
+
+
+def _row(row: Any) -> dict[str, Any]:
+    paired = row.paired
+    return {
+        "variant": row.variant, "verdict": row.verdict, "n": row.n, "planned": row.planned,
+        "mean": row.mean.mean if row.mean else None,
+        "difference": None if paired is None else _finite(paired.difference),
+        "interval": None if paired is None else [_finite(paired.low), _finite(paired.high)],
+        "p_holm": _finite(row.p), "counts": dict(row.counts), "run_ids": list(row.run_ids),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if value == value and abs(value) != float("inf") else None
+
+
+def _print(console: Console, comparison: Comparison, page: Path) -> None:
+    table = score_table(comparison)
+    shown = Printed(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(table.columns[:SHOWN]):
+        shown.add_column(column.title, justify="right" if index else "left", no_wrap=True)
+    for row in table.rows:
+        shown.add_row(*(cell.text for cell in row[:SHOWN]))
+    console.print(f"\n{comparison.experiment}", markup=False)
+    Console(highlight=False, width=max(console.width, 110)).print(shown)
+    found = answer(comparison)
+    console.print(f"{found.sentence} {found.cost}".strip(), markup=False)
+    console.print(f"report: {page}", markup=False, soft_wrap=True)
