@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 import warnings
 from pathlib import Path
 from typing import Any, Literal
 
 from experiments.config import ConfigError
-from experiments.training.trackers import About, Row
+from experiments.training.trackers import FLUSH_SECONDS, About, Row
 from transformer.registry import unknown
 
 Mode = Literal["off", "offline", "online"]
@@ -52,6 +53,8 @@ class WandbMirror:
     def __init__(self, mode: Mode, results: Path) -> None:
         self.mode, self.results = mode, results
         self.run: Any = None
+        self.rows: list[dict[str, Any]] = []
+        self.sent = time.monotonic()
 
     def start(self, about: About) -> None:
         """Opens the run and makes our own `step` the x-axis, since a resumed run counts wandb's from 0 again."""
@@ -61,11 +64,16 @@ class WandbMirror:
         self.run.define_metric("*", step_metric="step")
 
     def log(self, row: Row) -> None:
-        """One line of metrics."""
-        self.run.log(dict(row))
+        """One line of metrics, kept for the next flush: each call to wandb wakes a thread that competes with a step."""
+        self.rows.append(dict(row))
+        if time.monotonic() - self.sent > FLUSH_SECONDS:
+            self.flush()
 
     def flush(self) -> None:
-        """Nothing: wandb's own process writes as it goes."""
+        """Hands the rows over."""
+        rows, self.rows, self.sent = self.rows, [], time.monotonic()
+        for row in rows:
+            self.run.log(row)
 
     def summary(self, scores: Row) -> None:
         """The final scores."""
@@ -74,6 +82,7 @@ class WandbMirror:
     def finish(self, status: str) -> None:
         """Closes the run; anything but a result counts as a failed wandb run."""
         if self.run is not None:
+            self.flush()
             self.run.summary["status"] = status
             self.run.finish(exit_code=0 if status in ("done", "diverged") else 1)
 
