@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.compare import FEWEST, Comparison, Row, leaders
@@ -137,7 +138,7 @@ def _variant_leads(comparison: Comparison, best: Row) -> Answer:
         text += f" That is less than the {comparison.smallest_effect:g} that was said to matter."
     if tied:
         text += f" Not told apart from it: {listed(tied)}."
-    return Answer(text + _half(comparison), cost_phrase(comparison, best), best.variant, True, f"{best.variant} is better")
+    return Answer(text + _half(comparison), cost_phrase(comparison, best), best.variant, True, f"{best.variant} beats the baseline")
 
 
 def _baseline_leads(comparison: Comparison) -> Answer:
@@ -173,22 +174,32 @@ def _half(comparison: Comparison) -> str:
 def _part(comparison: Comparison, path: str) -> PartAnswer | None:
     """Compares the values of one setting, the baseline's among them."""
     rows = [comparison.baseline, *(r for r in comparison.others if set(r.changes) == {path})]
-    values = {r.variant: setting(comparison.settings.get(path) if r is comparison.baseline else r.changes[path]) for r in rows}
+    values = {row.variant: _value(comparison, row, path) for row in rows}
     ranked = [row for row in comparison.ranked if row in rows]
     if len(ranked) < 2:
         return None
     best, second = ranked[0], ranked[1]
     tied = leaders(ranked, comparison.goal)[1:]
     is_baseline = best is comparison.baseline
-    left_out = [values[r.variant] for r in rows if r not in ranked]
+    left_out = [row for row in rows if row not in ranked]
     if is_baseline:
-        text = f"{values[best.variant]}, the baseline's; next is {values[second.variant]}, {difference_phrase(comparison, second)}."
+        text = f"the baseline's own; next is '{values[second.variant]}', {difference_phrase(comparison, second)}."
     else:
-        than = f"the baseline's {values[comparison.baseline.variant]}"
-        text = f"{values[best.variant]}, {difference_phrase(comparison, best, than)}."
-    if tied:
-        text += f" Not told apart: {listed([values[r.variant] for r in tied])}."
-    if left_out:
-        text += f" Unstable or too few seeds: {listed(left_out)}."
+        than = f"the baseline's '{values[comparison.baseline.variant]}'"
+        text = f"{difference_phrase(comparison, best, than)}."
+    text += f" Not told apart: {_quoted(values, tied)}." if tied else ""
+    text += f" Unstable, or too few seeds: {_quoted(values, left_out)}." if left_out else ""
     cost = cost_phrase(comparison, best) if not is_baseline else "the baseline's"
     return PartAnswer(path, values[best.variant], is_baseline, not tied, text, cost, best.variant)
+
+
+def _value(comparison: Comparison, row: Row, path: str) -> str:
+    if row is not comparison.baseline:
+        return setting(row.changes[path])
+    own = comparison.settings.get(path)
+    return "not set" if own is None else setting(own)
+
+
+def _quoted(values: Mapping[str, str], rows: Sequence[Row]) -> str:
+    """A value may be the word `none`, so it is set in quotes."""
+    return listed([f"'{values[row.variant]}'" for row in rows])

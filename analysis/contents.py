@@ -27,9 +27,8 @@ from analysis.words import (
 def score_table(comparison: Comparison) -> Table:
     """Baseline first: mean ± 95 % CI, n, paired difference with CI and corrected p, wins, verdict."""
     name = metric_name(comparison.metric)
-    columns = [Column("variant", text=True), Column(name), Column("n"), Column("Δ to baseline"), Column("95 % CI of Δ"),
-               Column("p (Holm)"), Column("wins"), Column("verdict", text=True), Column("parameters"),
-               Column("FLOPs / token"), Column("train time"), Column("peak memory")]  # fmt: skip
+    columns = [Column("variant", text=True), Column(name), Column("n"), Column("Δ to baseline (95 % CI)"), Column("p (Holm)"),
+               Column("wins"), Column("verdict", text=True), Column("parameters"), Column("FLOPs / token"), Column("train time"), Column("peak memory")]  # fmt: skip
     rows = [
         [_variant(row), _mean(comparison, row), _seeds(row), *_difference(row), _wins(row),
          Cell(row.verdict, {"verdict": row.verdict}, row.verdict), _cost(row, "parameters", count),
@@ -147,12 +146,14 @@ def _difference(row: Row) -> Sequence[Cell]:
     heads = ("difference", "difference_low", "difference_high", "n_pairs", "p_raw", "p_holm")
     if both is None:
         raw = dict.fromkeys(heads)
-        return Cell(NOTHING, raw), Cell(NOTHING), Cell(NOTHING)
+        return Cell(NOTHING, raw), Cell(NOTHING)
     low, high = raw_interval(row)
     raw = dict(zip(heads, (both.raw_difference, low, high, both.n, both.p, row.p), strict=True))
     note = f"n = {both.n}: below {FEWEST} seeds nothing is concluded" if both.n < FEWEST else ""
     delta = number(both.raw_difference, decimals((high - low) / 2), sign=True)
-    return Cell(delta, raw, both.raw_difference, note=note), Cell(interval(low, high), {}, low), Cell(p_value(row.p), {}, row.p)
+    text = f"{delta} ({interval(low, high)})" if both.n > 1 else delta
+    p = None if math.isnan(row.p) else row.p
+    return Cell(text, raw, both.raw_difference, note=note), Cell(p_value(row.p), {}, p)
 
 
 def raw_interval(row: Row) -> tuple[float, float]:

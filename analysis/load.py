@@ -142,7 +142,7 @@ def read_curve(directory: Path, sealed: str | None) -> dict[str, dict[int, float
         step = row.pop("step", None)
         if isinstance(step, int):
             for name, value in row.items():
-                if _is_number(value):
+                if name != "seconds" and _is_number(value):
                     found.setdefault(name, {})[step] = value
     return found
 

@@ -19,10 +19,9 @@ COST_NAMES = {
 
 def metric_name(metric: str) -> str:
     """`test/len_32/exact_match` -> `test exact match, len 32`."""
-    split, *middle, last = metric.split("/")
-    if not (middle or "/" in metric):
-        return metric.replace("_", " ")
-    return f"{split} {last}{', ' if middle else ''}{', '.join(middle)}".replace("_", " ")
+    parts = metric.split("/")
+    name = " ".join([parts[0], *parts[-1:]]) if len(parts) > 1 else metric
+    return ", ".join([name, *parts[1:-1]]).replace("_", " ")
 
 
 def unit(metric: str) -> str:

@@ -2,5 +2,6 @@
 
 from analysis.load import ReportError
 from analysis.report.experiment import write_report
+from analysis.report.site import write_site
 
-__all__ = ["ReportError", "write_report"]
+__all__ = ["ReportError", "write_report", "write_site"]

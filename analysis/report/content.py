@@ -26,7 +26,7 @@ from analysis.words import count, decimals, listed, metric_label, number, second
 CAPTIONS = {
     "differences": "Each variant against the baseline on the same seeds: mean paired difference and 95 % interval.",
     "curves": "Mean over seeds with 95 % interval bands while training; dotted with a cross: a run that diverged.",
-    "costs": "Score against cost. Further down-right of the baseline is better for a loss only if the cost is worth it.",
+    "costs": "Mean score with its 95 % interval against cost (medians). Marks at equal cost are set side by side.",
     "lengths": "Score beyond the trained length: mean over seeds with 95 % interval bands.",
     "seeds": "Every score of every seed.",
 }  # fmt: skip
@@ -126,7 +126,7 @@ class Content:
                   "evaluation batches and the initial values of shared tensors for every variant"),
                  ("compared on", f"{metric_label(self.comparison.metric)}, once per run, after training"),
                  ("baseline", ", ".join(f"{k}={setting(v)}" for k, v in (config.get("model") or {}).items())),
-                 *(("computed on", _machine(e)) for e in self.loaded.environments)]  # fmt: skip
+                 *(("computed on", machine(e)) for e in self.loaded.environments)]  # fmt: skip
         return [line for line in lines if line and line[1]]
 
     @cached_property
@@ -198,7 +198,8 @@ def _rate(loaded: Loaded, train: Mapping[str, Any]) -> str:
     return f"fixed at {setting(rate)} for every variant, not tuned{schedule}" if rate is not None else ""
 
 
-def _machine(environment: Mapping[str, Any]) -> str:
+def machine(environment: Mapping[str, Any]) -> str:
+    """What a run was computed on, in one line."""
     keys = ("device_name", "device", "torch", "python", "threads", "platform")
     return ", ".join(f"{key.replace('_', ' ')} {environment[key]}" for key in keys if environment.get(key))
 

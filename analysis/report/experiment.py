@@ -32,7 +32,7 @@ def write_report(results: Path | str, experiment: str) -> Path:
     content = gather(Path(results), experiment)
     figures = write_files(content)
     folder = report_folder(content)
-    return write(folder / "index.html", experiment_page(content, figures, to_experiment="..", files=True))
+    return write(folder / "index.html", experiment_page(content, figures, to_experiment="..", to_files="."))
 
 
 def report_folder(content: Content) -> Path:
@@ -56,20 +56,21 @@ def write_files(content: Content) -> dict[str, Markup]:
 
 
 def experiment_page(
-    content: Content, figures: Mapping[str, Markup], *, to_experiment: str, files: bool = False, pages: bool = False, overview: str = ""
+    content: Content, figures: Mapping[str, Markup], *, to_experiment: str, to_files: str, pages: bool = False, overview: str = ""
 ) -> str:
     """The page of an experiment.
 
     Args:
         content, figures: what it shows.
         to_experiment: relative path from the page to results/<experiment>.
-        files: whether tables/ and figures/ lie beside the page. pages: whether runs/<id>.html do.
+        to_files: relative path to the folder of tables/ and figures/.
+        pages: whether runs/<id>.html lie beside the page.
         overview: relative path of the page over all experiments, or empty.
     """
     return render(
         "experiment.html.j2", c=content, figures=figures, captions=CAPTIONS, runs=run_rows(content),
         statuses=STATUSES, curves=experiment_chart(content.comparison, content.curves),
-        metric=metric_name(content.comparison.metric), to_experiment=to_experiment, files=files, pages=pages, overview=overview,
+        metric=metric_name(content.comparison.metric), to_experiment=to_experiment, to_files=to_files, pages=pages, overview=overview,
     )  # fmt: skip
 
 

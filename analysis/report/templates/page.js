@@ -126,7 +126,7 @@
         const banded = points.filter((p) => typeof p[2] === "number");
         if (banded.length > 1) {
           const edge = [...banded.map((p) => `${scale.x(p[0])},${scale.y(p[3])}`), ...banded.reverse().map((p) => `${scale.x(p[0])},${scale.y(p[2])}`)];
-          make("polygon", { points: edge.join(" "), fill: look.color, opacity: 0.13 }, plot);
+          make("polygon", { points: edge.join(" "), fill: look.color, opacity: 0.1 }, plot);
         }
         const line = make("polyline", { points: points.map((p) => `${scale.x(p[0])},${scale.y(p[1])}`).join(" "), fill: "none", stroke: look.color, "stroke-width": 2, "stroke-dasharray": look.dash }, plot);
         if (look.color === "#000000") line.setAttribute("data-dark", "");
