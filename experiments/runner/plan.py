@@ -168,7 +168,7 @@ def _failed(run: Wanted, failure: Mapping[str, Any]) -> Planned:
 
 def _against(experiment: str, asked: list[Wanted], results: Path, verify: bool, look_elsewhere: bool) -> Plan:
     here = _names(results, experiment)
-    elsewhere = _by_suffix(results) if look_elsewhere else {}
+    elsewhere = _by_suffix(results, experiment) if look_elsewhere else {}
     old = _by_stem(here, {run.id for run in asked})
     planned = []
     for run in asked:
@@ -189,10 +189,10 @@ def _names(results: Path, experiment: str) -> set[str]:
         return set()
 
 
-def _by_suffix(results: Path) -> dict[str, list[Path]]:
-    """Every stored run of every experiment, by `s<seed>-<hash8>`: what equal runs share whatever they are called."""
+def _by_suffix(results: Path, own: str) -> dict[str, list[Path]]:
+    """Every stored run of every experiment, `own` first, by `s<seed>-<hash8>`, which equal runs share."""
     table: dict[str, list[Path]] = {}
-    for experiment in experiments(results):
+    for experiment in dict.fromkeys([own, *experiments(results)]):
         for name in sorted(_names(results, experiment)):
             table.setdefault(_suffix(name), []).append(run_directory(results, experiment, name))
     return table

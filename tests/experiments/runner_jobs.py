@@ -31,6 +31,7 @@ class FakeJob:
     variant: str
     seed: int
     hash: str
+    identity: dict[str, Any]
     steps: int = 5
     step_seconds: float = 0.0
     behaviour: str = ""
@@ -45,8 +46,7 @@ def execute(job: FakeJob, *, device: str, stop: Any, report: Any) -> None:
     """Walks through the steps, with a checkpoint after each; writes what training writes."""
     directory = Path(job.directory)
     names = {"run_id": job.run_id, "experiment": job.experiment, "variant": job.variant, "seed": job.seed}
-    identity = {"seed": job.seed, "variant": job.variant}
-    write_json(directory / CONFIG, {"schema": 1, **names, "hash": job.hash, "changes": {}, "identity": identity})
+    write_json(directory / CONFIG, {"schema": 1, **names, "hash": job.hash, "changes": {}, "identity": job.identity})
     rows = _resume(directory)
     print("started at step", len(rows))
     for step in range(len(rows) + 1, job.steps + 1):
@@ -58,13 +58,13 @@ def execute(job: FakeJob, *, device: str, stop: Any, report: Any) -> None:
         if stop() and job.behaviour != "stubborn":
             raise Interrupted
     write_bytes(directory / METRICS, b"".join(json.dumps(row).encode() + b"\n" for row in rows))
-    with open(directory / "completions", "a") as file:
-        file.write("x")
     write_json(directory / RESULT, {
         "schema": 1, **names, "hash": job.hash, "status": "diverged" if job.behaviour == "diverge" else "done",
         "metrics": {"test/loss": number(job.hash, job.steps)}, "environment": {"device": device},
         "metrics_sha256": file_digest(directory / METRICS),
     })
+    with open(directory / "completions", "a") as file:
+        file.write("x")
 
 
 def _resume(directory: Path) -> list[dict[str, Any]]:

@@ -35,7 +35,9 @@ def jobs(results: Path, experiment: str = "x", *, only: str = "", **settings: An
         own = dict(settings)
         if only not in ("", wanted.variant):
             own.pop("behaviour", None)
-        return FakeJob(str(directory), wanted.id, experiment, wanted.variant, wanted.seed, wanted.hash, **own)
+        identity = dict(wanted.run.identity) if wanted.run is not None else {}
+        names = (wanted.id, experiment, wanted.variant, wanted.seed, wanted.hash, identity)
+        return FakeJob(str(directory), *names, **own)
 
     return job
 
