@@ -64,7 +64,7 @@ class Stop:
         return self._asked.is_set()
 
     def ask(self, reason: str) -> None:
-        """Asks the run to write its checkpoint and stop. Reasons: interrupted, timed_out, lost."""
+        """Asks the run to write its checkpoint and stop. Reasons: interrupted, timed_out, lost, pruned."""
         if not self._asked.is_set():
             self.reason = reason
             self._asked.set()
@@ -132,7 +132,7 @@ def _failed(task: Task, stop: Stop, error: BaseException) -> tuple[str, str, dic
     with contextlib.suppress(OSError):
         sys.stderr.write(text)
     try:
-        recorded = "interrupted" if kind == "storage" else kind
+        recorded = "interrupted" if kind in ("storage", "pruned") else kind  # a pruned run could go on
         failures.record(task.directory, task.id, task.hash, recorded, line, text)
     except OSError as problem:
         if kind != "storage":
@@ -140,7 +140,7 @@ def _failed(task: Task, stop: Stop, error: BaseException) -> tuple[str, str, dic
         line = line or failures.one_line(problem)
     if kind == "storage":
         line = failures.storage_problem(error, task.directory)
-    return kind, "" if kind == "interrupted" else line, {}
+    return kind, "" if kind in ("interrupted", "pruned") else line, {}
 
 
 def clear(directory: Path) -> None:

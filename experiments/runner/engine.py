@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 from experiments.records import read_run, run_directory
@@ -18,6 +14,7 @@ from experiments.runner import failures, lease, store
 from experiments.runner.attempt import GRACE_SECONDS, Task, clear
 from experiments.runner.events import FAILURES, Event, Outcome
 from experiments.runner.plan import ENDED, FAILED, TO_RUN, Plan, Planned, State, state_of
+from experiments.runner.signals import signals
 
 MOST_KILLS = 2  # how often a run whose worker was killed from outside is tried again in one launch
 TICK_SECONDS = 0.2
@@ -46,6 +43,10 @@ class Engine(Protocol):
 
     def stop(self) -> None:
         """Asks every run to write its checkpoint and stop."""
+        ...
+
+    def cancel(self, run_id: str) -> None:
+        """Asks one run to write its checkpoint and stop; it then ends as `pruned`. Nothing if it is not running."""
         ...
 
     def close(self, *, now: bool = False) -> None:
@@ -87,18 +88,23 @@ class Options:
         return planned.id in self.redo or planned.state is State.DAMAGED
 
 
+Feed = Callable[[], Sequence[Planned] | None]  # what to train next, empty while that is not known; None = no more
+
+
 def run(
-    plan: Plan, engine: Engine, options: Options, on_event: Callable[[Event], None] = lambda event: None
+    plan: Plan, engine: Engine, options: Options, on_event: Callable[[Event], None] = lambda event: None,
+    feed: Feed | None = None,
 ) -> Outcome:
     """Trains every run of the plan that has no result, and waits for those that another launcher trains.
 
+    With a `feed`, asks it for more runs a few times a second until it says that there are none.
     Ctrl-C or SIGTERM once: every run writes its checkpoint and stops. Twice: everything ends at once.
     The engine is closed at the end.
     """
-    launch = _Launch(plan, engine, options, on_event)
+    launch = _Launch(plan, engine, options, on_event, feed)
     now = True
     try:
-        with _signals(launch.interrupt):
+        with signals(launch.interrupt):
             launch.go()
         now = launch.interrupts > 1
     finally:
@@ -107,8 +113,10 @@ def run(
 
 
 class _Launch:
-    def __init__(self, plan: Plan, engine: Engine, options: Options, on_event: Callable[[Event], None]) -> None:
-        self.plan, self.engine, self.options, self.on_event = plan, engine, options, on_event
+    def __init__(
+        self, plan: Plan, engine: Engine, options: Options, on_event: Callable[[Event], None], feed: Feed | None
+    ) -> None:
+        self.plan, self.engine, self.options, self.on_event, self.feed = plan, engine, options, on_event, feed
         self.waiting = deque(planned for planned in plan.runs if options.wants(planned))
         self.left = [p.id for p in plan.runs if not options.wants(p) and p.state not in ENDED]
         self.active: dict[str, Planned] = {}
@@ -121,8 +129,9 @@ class _Launch:
 
     def go(self) -> None:
         """Until every run has ended, or until those that were active when the launch was stopped have."""
-        while self.active or (not self.stopped_at and (self.waiting or self.elsewhere)):
+        while self.active or (not self.stopped_at and (self.waiting or self.elsewhere or self.feed)):
             if not self.stopped_at:
+                self._take_more()
                 self._fill()
             for event in self.engine.wait(TICK_SECONDS):
                 self._take(event)
@@ -150,6 +159,15 @@ class _Launch:
             not_started=tuple(p.id for p in self.plan.runs if p.id in waiting), left=tuple(self.left),
             problem=self.problem, signalled=self.interrupts > 0,
         )
+
+    def _take_more(self) -> None:
+        more = self.feed() if self.feed is not None and not self.interrupts else ()
+        if more is None:
+            self.feed = None
+            return
+        self.plan = replace(self.plan, runs=(*self.plan.runs, *more))
+        self.waiting.extend(p for p in more if self.options.wants(p))
+        self.left += [p.id for p in more if not self.options.wants(p) and p.state not in ENDED]
 
     def _fill(self) -> None:
         while self.waiting and self.engine.free and not self.interrupts and not self.problem:
@@ -287,31 +305,3 @@ class _Launch:
         return Event(kind, planned.id, planned.wanted.variant, planned.wanted.seed, **details)
 
 
-@contextlib.contextmanager
-def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM call `interrupt` instead of ending us; only the main thread can arrange that."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        interrupt()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
-
-
-def training_jobs(results: Path, **settings: Any) -> Callable[[Planned], Any]:
-    """What `Options.job` is for real training: `settings` are fields of `experiments.training.execute.Job`, such as
-    wandb, tags, imports, threads, checkpoint_seconds."""
-    from experiments.training.execute import Job
-
-    def job(planned: Planned) -> Job:
-        assert planned.wanted.run is not None
-        return Job.of(planned.wanted.run, results.absolute(), **settings)
-
-    return job

@@ -94,6 +94,12 @@ class LocalEngine:
             elif slot.task is not None:
                 self._send(slot, "stop", "interrupted")
 
+    def cancel(self, run_id: str) -> None:
+        """Asks one run to write its checkpoint and stop."""
+        for slot in self._slots:
+            if slot.task is not None and slot.task.id == run_id and slot.process is not None:
+                self._send(slot, "cancel", run_id)
+
     def close(self, *, now: bool = False) -> None:
         """Ends every worker: after its run when it has none, at once with `now`."""
         for slot in self._slots:

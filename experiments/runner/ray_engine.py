@@ -101,6 +101,10 @@ class RayEngine:
             if not given.started:
                 self.ray.cancel(reference, recursive=False)
 
+    def cancel(self, run_id: str) -> None:
+        """Asks one run to write its checkpoint and stop."""
+        self._board.cancel.remote(run_id)
+
     def close(self, *, now: bool = False) -> None:
         """Leaves the cluster; ends it when it was ours."""
         if now:
@@ -145,11 +149,12 @@ class _Board:
     def __init__(self) -> None:
         self.progress: dict[str, dict[str, Any]] = {}
         self.stopped = False
+        self.cancelled: set[str] = set()
 
-    def beat(self, run_id: str, progress: dict[str, Any]) -> bool:
-        """A run's progress; returns whether it should stop."""
+    def beat(self, run_id: str, progress: dict[str, Any]) -> str:
+        """A run's progress; returns why it should stop, or an empty string."""
         self.progress[run_id] = progress
-        return self.stopped
+        return "interrupted" if self.stopped else "pruned" if run_id in self.cancelled else ""
 
     def read(self) -> dict[str, dict[str, Any]]:
         """Progress since the last look, by run id."""
@@ -159,6 +164,10 @@ class _Board:
     def stop(self) -> None:
         """From now on, every beat says stop."""
         self.stopped = True
+
+    def cancel(self, run_id: str) -> None:
+        """From now on, the beats of one run say stop."""
+        self.cancelled.add(run_id)
 
 
 def _train(task: Task, setup: Setup, board: Any) -> Ended:
@@ -179,8 +188,9 @@ def _beat(run_id: str, board: Any, stop: Stop, done: threading.Event, latest: di
 
     while True:
         try:
-            if ray.get(board.beat.remote(run_id, dict(latest)), timeout=30):
-                stop.ask("interrupted")
+            reason = ray.get(board.beat.remote(run_id, dict(latest)), timeout=30)
+            if reason:
+                stop.ask(reason)
         except ray.exceptions.GetTimeoutError:
             continue
         except Exception:  # the board went with its launcher: nobody waits for this run any more

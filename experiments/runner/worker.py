@@ -1,7 +1,7 @@
 """What a worker process does: runs one attempt after another, stops when asked, and ends when its launcher is gone.
 
 Started by local.py as `python -m experiments.runner.worker FD`, where FD is one end of a socket pair.
-Messages to it: ("prepare", Setup), ("run", Task), ("stop", reason), ("exit",).
+Messages to it: ("prepare", Setup), ("run", Task), ("cancel", run id), ("stop", reason), ("exit",).
 Messages from it: ("ready",), ("broken", text), ("started", run id), ("progress", run id, {...}),
 ("ended", run id, Ended).
 """
@@ -48,6 +48,7 @@ class Worker:
         self.inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self.stop = Stop()
         self.device = "cpu"
+        self.current = ""
 
     def listen(self) -> None:
         """Passes messages on until the launcher is gone; then stops the run and, soon after, the process."""
@@ -56,6 +57,9 @@ class Worker:
                 message = self.connection.recv()
                 if message[0] == "stop":
                     self.stop.ask(message[1])
+                elif message[0] == "cancel":
+                    if message[1] == self.current:  # else it has just ended
+                        self.stop.ask("pruned")
                 else:
                     self.inbox.put(message)
         self.inbox.put(("exit",))
@@ -80,12 +84,14 @@ class Worker:
             self._send("broken", f"{failures.one_line(error)}\n{failures.trace(error)}")
 
     def _run(self, task: Task) -> None:
+        self.current = task.id
         self._send("started", task.id)
         if self.stop():  # asked while the run was on its way here
             ended = Ended("interrupted")
         else:
             ended = attempt(task, device=self.device, stop=self.stop, report=Throttled(self._send, task.id))
-        if self.stop.reason in ("timed_out", "lost"):  # that was about one run; the worker goes on
+        self.current = ""
+        if self.stop.reason in ("timed_out", "lost", "pruned"):  # that was about one run; the worker goes on
             self.stop = Stop()
         self._send("ended", task.id, ended)
 
