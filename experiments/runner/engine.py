@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,13 +13,13 @@ from experiments.records import read_run, run_directory
 from experiments.runner import failures, lease, store
 from experiments.runner.attempt import GRACE_SECONDS, Task, clear
 from experiments.runner.events import FAILURES, Event, Outcome
-from experiments.runner.plan import ENDED, FAILED, TO_RUN, Plan, Planned, State, state_of
+from experiments.runner.options import Options
+from experiments.runner.plan import ENDED, FAILED, Plan, Planned, State, state_of
 from experiments.runner.signals import signals
 
 MOST_KILLS = 2  # how often a run whose worker was killed from outside is tried again in one launch
 TICK_SECONDS = 0.2
 ELSEWHERE_SECONDS = 1.0
-TARGET = "experiments.training.execute:execute"
 
 
 class Engine(Protocol):
@@ -52,40 +52,6 @@ class Engine(Protocol):
     def close(self, *, now: bool = False) -> None:
         """Ends every worker; with `now`, in the middle of their runs."""
         ...
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a person may choose about a launch; none of it can change a number.
-
-    Attributes:
-        job: makes what `target` is called with from a run, see `Task`.
-        target: `module:function` that trains one run; must be the engine's.
-        retry_failed: try runs again that failed in an earlier launch.
-        redo: run ids to train again from nothing, whatever is stored. redo_damaged: likewise every damaged run.
-        max_failures: stop after this many failures; 1 = at the first; None = never.
-        time_limit: seconds for one attempt at one run; None = no limit.
-        repeat: the command that repeats one run, with `{run}` where its id belongs.
-    """
-
-    job: Callable[[Planned], Any]
-    target: str = TARGET
-    retry_failed: bool = False
-    redo: frozenset[str] = frozenset()
-    redo_damaged: bool = False
-    max_failures: int | None = None
-    time_limit: float | None = None
-    repeat: str = ""
-
-    def wants(self, planned: Planned) -> bool:
-        """Whether this launch trains the run."""
-        if planned.id in self.redo or planned.state in TO_RUN:
-            return True
-        return (self.retry_failed and planned.state in FAILED) or (self.redo_damaged and self.redoes(planned))
-
-    def redoes(self, planned: Planned) -> bool:
-        """Whether what is stored of the run is removed first."""
-        return planned.id in self.redo or planned.state is State.DAMAGED
 
 
 Feed = Callable[[], Sequence[Planned] | None]  # what to train next, empty while that is not known; None = no more
@@ -305,3 +271,6 @@ class _Launch:
         return Event(kind, planned.id, planned.wanted.variant, planned.wanted.seed, **details)
 
 
+
+
+__all__ = ["Engine", "Feed", "Options", "run"]

@@ -15,7 +15,8 @@ class Event:
 
     Attributes:
         kind: started, progress; then exactly one end: done, diverged, reused, failed, crashed, timed_out,
-            out_of_memory, interrupted, pruned (stopped by a tuner), elsewhere (another launcher trains it), storage (it could not be written);
+            out_of_memory, interrupted, pruned (stopped by a tuner), elsewhere (another launcher trains it),
+            storage (it could not be written);
             or killed (its worker was killed from outside), which is followed by requeued or by crashed.
         run_id, variant, seed: which run.
         slot: which worker, counted from 0.

@@ -25,15 +25,3 @@ def signals(interrupt: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-
-def training_jobs(results: Path, **settings: Any) -> Callable[[Planned], Any]:
-    """What `Options.job` is for real training: `settings` are fields of `experiments.training.execute.Job`, such as
-    wandb, tags, imports, threads, checkpoint_seconds."""
-    from experiments.training.execute import Job
-
-    def job(planned: Planned) -> Job:
-        assert planned.wanted.run is not None
-        return Job.of(planned.wanted.run, results.absolute(), **settings)
-
-    return job
