@@ -53,8 +53,8 @@ class SelectiveCopy(Generated):
             at_least("selective_copy", 2, n_symbols=n_symbols),
             (n_copy < shortest, f"task 'selective_copy': n_copy={n_copy} symbols need more than as many places, but "
              f"length={length} or eval_lengths={list(eval_lengths)} has {shortest}"),
-            (n_symbols**n_copy * shortest >= FEWEST, f"task 'selective_copy': n_symbols={n_symbols} and n_copy={n_copy} "
-             "make too few different examples to hold some out; raise either"),
+            (n_symbols**n_copy * shortest >= FEWEST, f"task 'selective_copy': n_symbols={n_symbols} and n_copy={n_copy}"
+             " make too few different examples to hold some out; raise either"),
         )
         self.length, self.n_copy, self.n_symbols, self.eval_rows = length, n_copy, n_symbols, eval_rows
         self.eval_lengths, self.train_length = tuple(sorted(set(eval_lengths))), length

@@ -13,8 +13,8 @@ from experiments.tasks.files import DATA, read_text
 from experiments.tasks.finite import Finite
 from experiments.tasks.pairs import Table, real
 from experiments.tasks.rules import at_least, require
-from experiments.tasks.splits import SPLITS, Rows
-from experiments.tasks.tables import hashed_split, numbered, read_columns
+from experiments.tasks.splits import Rows
+from experiments.tasks.tables import hashed_split, members, numbered, read_columns
 from experiments.tasks.task import TASKS, Batch
 from experiments.tasks.vocabulary import PAD, Vocabulary
 
@@ -80,19 +80,12 @@ class _Phrases:
             (hashed_split(row[0]), phrase, label)
             for row in rows for label, phrase in enumerate(row[1:]) if len(phrase) <= max_length
         ]
-        first: dict[str, str] = {}
-        for split in SPLITS:
-            for own, phrase, _ in every:
-                if own == split:
-                    first.setdefault(phrase, split)
-        kept = [(split, phrase, label) for split, phrase, label in every if first[phrase] == split]
-        splits = np.array([split for split, _, _ in kept])
-        self.members = {split: np.flatnonzero(splits == split) for split in SPLITS}
-        characters = sorted({c for split, phrase, _ in kept if split == "train" for c in phrase})
+        splits = [split for split, _, _ in every]
+        characters = sorted({c for split, phrase, _ in every if split == "train" for c in phrase})
         self.vocabulary = Vocabulary("language_id", ("<pad>", UNKNOWN, *characters), "", frozenset((PAD,)), 1)
-        self.phrases = Table([self.vocabulary.encode(phrase) for _, phrase, _ in kept])
-        self.labels = np.array([label for _, _, label in kept])
-        self.groups = np.array(numbered(phrase for _, phrase, _ in kept))
+        phrases = [tuple(self.vocabulary.encode(phrase)) for _, phrase, _ in every]
+        self.phrases, self.labels = Table(phrases), np.array([label for _, _, label in every])
+        self.members, self.groups = members(splits, phrases), np.array(numbered(phrases))
 
 
 @lru_cache(maxsize=4)

@@ -14,6 +14,7 @@ from experiments.tasks.task import IGNORE, TASKS, Batch
 from experiments.tasks.vocabulary import PAD, Vocabulary
 
 OPERATIONS = "+-*"
+FEWEST = 30  # equations of a held-out split; with fewer, one could be empty
 
 
 @TASKS.register("modular", paper="arXiv:2201.02177")
@@ -40,13 +41,16 @@ class Modular(Finite):
     def __init__(
         self, *, p: int = 31, operations: str = "-", train_share: float = 0.6, eval_rows: int = 512
     ) -> None:
+        held = int(p * p * len(operations) * (1 - train_share) / 2)
         strange = sorted(set(operations) - set(OPERATIONS))
         require(
             at_least("modular", 1, eval_rows=eval_rows),
-            at_least("modular", 7, p=p),
+            at_least("modular", 2, p=p),
             (not strange and len(operations) == len(set(operations)) > 0, f"task 'modular': operations={operations!r} "
              "must be one or more of '+', '-', '*', each once, such as '+-'"),
             (0.1 <= train_share <= 0.9, f"task 'modular': train_share={train_share} must be between 0.1 and 0.9"),
+            (held >= FEWEST, f"task 'modular': p={p} and train_share={train_share} hold out {held} equations a split; "
+             f"{FEWEST} are needed: raise p or lower train_share"),
         )
         self.p, self.eval_rows, self.train_share = p, eval_rows, train_share
         symbols = ("<pad>", *(str(i) for i in range(p)), *operations, "=")

@@ -1,4 +1,4 @@
-"""Does an evaluation example also occur in training? A run that would say yes is stopped before it starts."""
+"""Does an evaluation example also occur in training? Found by looking at what batches contain."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ if TYPE_CHECKING:
     from experiments.tasks.task import Batch, Task
 
 TRAINING_BATCHES, ROWS = 16, 64  # how many training examples the row by row comparison looks at
-
-
-def overlap(task: Task, seed: int) -> int | None:
-    """Examples that evaluation shares with training, or validation with test, for seed block `seed`.
-
-    Returns:
-        Their number, 0 for a clean split; None where the task cannot tell.
-    """
-    return task.overlap(seed)
 
 
 def shared_rows(task: Task, seed: int) -> int:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from experiments.tasks.files import read_text
+from experiments.tasks.splits import SPLITS
 
 
 def read_columns(path: Path, what: str, columns: int) -> list[list[str]]:
@@ -32,7 +36,18 @@ def hashed_split(name: str) -> str:
     return {0: "validation", 10: "test"}.get(place, "train")
 
 
-def numbered(names: Iterable[str]) -> list[int]:
+def members(splits: Sequence[str], examples: Sequence[Hashable]) -> dict[str, NDArray[np.int64]]:
+    """Rows of each split, without those whose example an earlier split has: train first, then validation."""
+    first: dict[Hashable, str] = {}
+    for split in SPLITS:
+        for own, example in zip(splits, examples, strict=True):
+            if own == split:
+                first.setdefault(example, split)
+    kept = [own if first[example] == own else "" for own, example in zip(splits, examples, strict=True)]
+    return {split: np.flatnonzero(np.array(kept) == split) for split in SPLITS}
+
+
+def numbered(names: Iterable[Hashable]) -> list[int]:
     """0, 1, ... for names in order of first appearance; equal names, equal numbers."""
-    seen: dict[str, int] = {}
+    seen: dict[Hashable, int] = {}
     return [seen.setdefault(name, len(seen)) for name in names]

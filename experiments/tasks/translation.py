@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from experiments.tasks.files import DATA, read_text
 from experiments.tasks.pairs import Pairs, Table
 from experiments.tasks.rules import at_least, require
 from experiments.tasks.splits import SPLITS, Rows
-from experiments.tasks.tables import hashed_split, numbered, read_columns
+from experiments.tasks.tables import hashed_split, members, numbered, read_columns
 from experiments.tasks.task import IGNORE, TASKS, Batch
 from experiments.tasks.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
 
@@ -29,8 +29,8 @@ WORD = re.compile(r"\w+(?:[’']\w+)*|[^\w\s]")
 class Translation(Pairs):
     """English to Spanish Bible verses of 10 to 100 characters, or pairs of your own.
 
-    9,572 / 521 / 541 pairs: held-out verses whose English text also occurs in training are left out. The vocabularies
-    are those of the training pairs; what they lack is `<unk>`. References are the sentences as written.
+    9,572 training pairs, 533 for validation and 543 for test, less those whose English is already in training. The
+    vocabularies are those of the training pairs; what they lack is `<unk>`. References are the sentences as written.
 
     Args:
         pairs_file: a UTF-8 file of your own with `source<TAB>target` lines, split 90/5/5 by a hash of the source.
@@ -115,22 +115,22 @@ class _Sentences:
     """Every pair as ids, and which split it belongs to."""
 
     def __init__(self, files: tuple[Path, ...], level: Level, max_vocab: int, max_tokens: int | None) -> None:
-        pairs = _clean(_own(files[0]) if len(files) == 1 else _shipped(files), level, max_tokens)
-        splits = np.array([split for split, _, _ in pairs])
-        self.members = {split: np.flatnonzero(splits == split) for split in SPLITS}
-        _all_there(files[0], self.members, max_tokens)
-        sides = [[apart(pair[side], level) for pair in pairs] for side in (1, 2)]
-        train = self.members["train"]
-        known = [_frequent((side[i] for i in train), max_vocab) for side in sides]
+        pairs, most = _own(files[0]) if len(files) == 1 else _shipped(files), max_tokens or float("inf")
+        cut = [(pair, apart(pair.source, level), apart(pair.target, level)) for pair in pairs]
+        cut = [(pair, source, target) for pair, source, target in cut if max(len(source), len(target)) <= most]
+        train = [row for row in cut if row[0].split == "train"]
+        known = [_frequent((row[1] for row in train), max_vocab), _frequent((row[2] for row in train), max_vocab)]
         join, quiet = " " if level == "word" else "", frozenset((PAD, BOS, EOS))
         self.vocabularies = (
             Vocabulary("translation", ("<pad>", UNKNOWN, *known[0]), join, frozenset((PAD,)), 1),
             Vocabulary("translation", (*SPECIALS, UNKNOWN, *known[1]), join, quiet, len(SPECIALS)),
         )
-        sources, answers = ([v.lookup(s) for s in side] for v, side in zip(self.vocabularies, sides, strict=True))
+        sources = [tuple(self.vocabularies[0].lookup(source)) for _, source, _ in cut]
+        answers = [tuple(self.vocabularies[1].lookup(target)) for _, _, target in cut]
+        self.members, self.groups = members([pair.split for pair, _, _ in cut], sources), np.array(numbered(sources))
+        _all_there(files[0], self.members, max_tokens)
         self.sources, self.answers = Table(sources), Table(answers)
-        self.groups = np.array(numbered(source for _, source, _ in pairs))
-        self.written = {(tuple(s), tuple(t)): pair[2] for s, t, pair in zip(sources, answers, pairs, strict=True)}
+        self.written = {(s, t): row[0].target for s, t, row in zip(sources, answers, cut, strict=True)}
 
 
 @lru_cache(maxsize=4)
@@ -152,32 +152,23 @@ def together(text: str, level: Level) -> str:
     return re.sub(r"([¿¡(\[“‘]) ", r"\1", re.sub(r" ([.,;:?!)\]”’])", r"\1", text))
 
 
-def _shipped(files: tuple[Path, ...]) -> list[tuple[str, str, str]]:
+class _Pair(NamedTuple):
+    split: str
+    source: str
+    target: str
+
+
+def _shipped(files: tuple[Path, ...]) -> list[_Pair]:
     return [
-        (split, source, target)
+        _Pair(split, source, target)
         for split, path in zip(FILES, files, strict=True)
         for _, source, target in read_columns(path, "task 'translation': file", 3)
     ]
 
 
-def _own(path: Path) -> list[tuple[str, str, str]]:
+def _own(path: Path) -> list[_Pair]:
     rows = read_columns(path, "task 'translation': pairs_file", 2)
-    return [(hashed_split(source), source, target) for source, target in rows]
-
-
-def _clean(pairs: list[tuple[str, str, str]], level: Level, max_tokens: int | None) -> list[tuple[str, str, str]]:
-    """Pairs in reach, without held-out sources that an earlier split has."""
-    taken: dict[str, str] = {}
-    for split in SPLITS:
-        for own, source, _ in pairs:
-            if own == split:
-                taken.setdefault(source, split)
-    most = max_tokens or float("inf")
-    return [
-        (split, source, target)
-        for split, source, target in pairs
-        if taken[source] == split and max(len(apart(source, level)), len(apart(target, level))) <= most
-    ]
+    return [_Pair(hashed_split(source), source, target) for source, target in rows]
 
 
 def _frequent(sentences: Iterable[list[str]], n: int) -> list[str]:
@@ -185,10 +176,11 @@ def _frequent(sentences: Iterable[list[str]], n: int) -> list[str]:
     return sorted(sorted(counts, key=lambda token: (-counts[token], token))[:n])
 
 
-def _all_there(path: Path, members: dict[str, Rows], max_tokens: int | None) -> None:
-    lacking = [split for split, rows in members.items() if not len(rows)]
+def _all_there(path: Path, rows: dict[str, Rows], max_tokens: int | None) -> None:
+    lacking = [split for split in SPLITS if not len(rows[split])]
     if lacking:
         raise ValueError(
-            f"task 'translation': '{path}' leaves no pairs for {' and '.join(lacking)}; one pair in twenty goes to "
-            f"validation and to test: give some hundred pairs, or raise max_tokens (now {max_tokens})"
+            f"task 'translation': '{path}' leaves no pairs for {' and '.join(lacking)} (max_tokens={max_tokens}); one "
+            "source sentence in twenty goes to validation and to test, unless its known words are those of a training "
+            "sentence: give some hundred different sentences"
         )

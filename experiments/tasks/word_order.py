@@ -19,6 +19,7 @@ from experiments.tasks.vocabulary import PAD, Vocabulary
 NOUNS = ("cat", "mouse", "dog", "fox", "hen", "bear", "wolf", "goat", "horse", "duck", "frog", "snake", "owl", "crow",
          "pig", "cow", "sheep", "rabbit", "lion", "tiger", "deer", "otter", "badger", "goose")
 VERBS = ("chases", "sees", "bites", "follows", "hears", "fears", "finds", "likes", "calls", "feeds", "greets", "helps")
+FEWEST = 400  # sentences; with fewer, a held-out split could be empty
 SHARES = (0.8, 0.1, 0.1)
 
 
@@ -43,8 +44,10 @@ class WordOrder(Finite):
     def __init__(self, *, n_nouns: int = 20, n_verbs: int = 10, eval_rows: int = 512) -> None:
         require(
             at_least("word_order", 2, eval_rows=eval_rows),
-            (6 <= n_nouns <= len(NOUNS), f"task 'word_order': n_nouns={n_nouns} must be between 6 and {len(NOUNS)}"),
-            (4 <= n_verbs <= len(VERBS), f"task 'word_order': n_verbs={n_verbs} must be between 4 and {len(VERBS)}"),
+            (n_nouns * (n_nouns - 1) * n_verbs >= FEWEST, f"task 'word_order': n_nouns={n_nouns} and n_verbs={n_verbs} "
+             f"make under {FEWEST} sentences, too few to hold some out; raise either"),
+            (2 <= n_nouns <= len(NOUNS), f"task 'word_order': n_nouns={n_nouns} must be between 2 and {len(NOUNS)}"),
+            (1 <= n_verbs <= len(VERBS), f"task 'word_order': n_verbs={n_verbs} must be between 1 and {len(VERBS)}"),
         )
         self.eval_rows, self.n_classes, self.class_names = eval_rows, n_nouns, NOUNS[:n_nouns]
         symbols = ("<pad>", *NOUNS[:n_nouns], *VERBS[:n_verbs])
