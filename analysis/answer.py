@@ -36,7 +36,7 @@ class PartAnswer:
 
     Attributes:
         part: dotted path. best: its best value. is_baseline: the baseline has that value.
-        certain: the best is told apart from the next. sentence, cost: in words.
+        certain: the best is told apart from all others. sure, sentence, cost: in words.
         variant: the row that has the value.
     """
 
@@ -44,6 +44,7 @@ class PartAnswer:
     best: str
     is_baseline: bool
     certain: bool
+    sure: str
     sentence: str
     cost: str
     variant: str
@@ -114,7 +115,9 @@ def difference_phrase(comparison: Comparison, row: Row, than: str = "") -> str:
 
 
 def _unit(comparison: Comparison) -> str:
-    return f" {unit(comparison.metric)}" if unit(comparison.metric) else ""
+    """Units that a sentence can carry: `0.02 nats per token`, but a plain `0.02` of an accuracy."""
+    name = unit(comparison.metric)
+    return f" {name}" if name.endswith("per token") else ""
 
 
 def _no_answer(comparison: Comparison) -> Answer:
@@ -145,11 +148,18 @@ def _baseline_leads(comparison: Comparison) -> Answer:
     base, tied = comparison.baseline, [r.variant for r in comparison.leaders[1:]]
     mean = plus_minus(base.mean.mean, base.mean.high - base.mean.mean) if base.mean else "-"
     worse = sum(row.verdict == "worse" for row in comparison.others)
-    text = f"Nothing beats the baseline ({metric_name(comparison.metric)} {mean}{_unit(comparison)}, n = {base.n}): "
+    text = f"Nothing beats the baseline{_named(comparison)}: {metric_name(comparison.metric)} {mean}{_unit(comparison)}, n = {base.n}; "
     text += f"{worse} of {comparison.n_tests} variants are certainly worse"
     text += f", not told apart from it: {listed(tied)}." if tied else "."
     certain = not tied and worse == comparison.n_tests
     return Answer(text + _half(comparison), "", base.variant, certain, "baseline is best" if certain else "nothing beats the baseline")
+
+
+def _named(comparison: Comparison) -> str:
+    """What the baseline is, where only one or two settings vary: ` (positional=rope)`."""
+    known = {path.rsplit(".", 1)[-1]: value for path, value in comparison.settings.items() if value is not None}
+    few = 0 < len(comparison.settings) <= 2 and known
+    return f" ({', '.join(f'{name}={setting(value)}' for name, value in known.items())})" if few else ""
 
 
 def _undecided(comparison: Comparison, best: Row) -> Answer:
@@ -190,7 +200,9 @@ def _part(comparison: Comparison, path: str) -> PartAnswer | None:
     text += f" Not told apart: {_quoted(values, tied)}." if tied else ""
     text += f" Unstable, or too few seeds: {_quoted(values, left_out)}." if left_out else ""
     cost = cost_phrase(comparison, best) if not is_baseline else "the baseline's"
-    return PartAnswer(path, values[best.variant], is_baseline, not tied, text, cost, best.variant)
+    sure = "no" if tied else "yes"
+    sure = "beats the baseline" if tied and best.verdict == "better" else sure
+    return PartAnswer(path, values[best.variant], is_baseline, not tied, sure, text, cost, best.variant)
 
 
 def _value(comparison: Comparison, row: Row, path: str) -> str:

@@ -27,8 +27,8 @@ from analysis.words import (
 def score_table(comparison: Comparison) -> Table:
     """Baseline first: mean ± 95 % CI, n, paired difference with CI and corrected p, wins, verdict."""
     name = metric_name(comparison.metric)
-    columns = [Column("variant", text=True), Column(name), Column("n"), Column("Δ to baseline (95 % CI)"), Column("p (Holm)"),
-               Column("wins"), Column("verdict", text=True), Column("parameters"), Column("FLOPs / token"), Column("train time"), Column("peak memory")]  # fmt: skip
+    heads = (name, "n", "Δ to baseline (95 % CI)", "p (Holm)", "wins", "verdict", "params", "FLOPs/token", "time", "memory")
+    columns = [Column("variant", text=True), *(Column(head, text=head == "verdict") for head in heads)]
     rows = [
         [_variant(row), _mean(comparison, row), _seeds(row), *_difference(row), _wins(row),
          Cell(row.verdict, {"verdict": row.verdict}, row.verdict), _cost(row, "parameters", count),
@@ -109,7 +109,7 @@ def status_table(comparison: Comparison) -> Table:
     caption = (
         f"{comparison.experiment}: variants with runs that are not done. p: Fisher's exact test of 'diverges as often as the baseline'."
     )
-    return Table("status", caption, columns, rows, runs)
+    return Table("status", caption, columns, rows, runs, baseline_first=False)
 
 
 def _variant(row: Row) -> Cell:

@@ -10,7 +10,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from analysis.words import NOTHING
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
-    "±": r"$\pm$", "−": r"$-$", "Δ": r"$\Delta$", "–": "--", "·": r"$\cdot$",
+    "±": r"$\pm$", "−": r"$-$", "Δ": r"$\Delta$", "–": "--", "·": r"$\cdot$", "×": r"$\times$",
+    "≤": r"$\leq$", "≥": r"$\geq$", "←": r"$\leftarrow$", "→": r"$\rightarrow$",
 }  # fmt: skip
 
 
@@ -59,6 +60,7 @@ class Table:
         caption: what is shown, n, protocol and test.
         columns: heads. rows: as many cells each. runs: the run ids behind each row.
         notes: general notes under the table; notes of cells are numbered before them.
+        baseline_first: whether the first row is the baseline, set apart by a rule.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     runs: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
+    baseline_first: bool = True
 
     def footnotes(self) -> dict[str, int]:
         """Text of each cell note -> its number, in order of appearance."""
@@ -99,15 +102,21 @@ class Table:
         numbers = self.footnotes()
         heads = " & ".join(latex(c.title) for c in self.columns)
         body = [" & ".join(_latex_cell(cell, numbers) for cell in row) + r" \\" for row in self.rows]
-        body[:1] = [*body[:1], r"\midrule"] if len(body) > 1 else body
+        body[:1] = [*body[:1], r"\midrule"] if len(body) > 1 and self.baseline_first else body
         notes = [f"({index}) {latex(note)}" for note, index in numbers.items()] + [latex(n) for n in self.notes]
         below = [r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize " + " ".join(notes) + r"\end{minipage}"]
         return "\n".join([
             f"% runs: {len({r for runs in self.runs for r in runs})}, listed in {self.name}.runs.json",
-            r"\begin{table*}[t]", r"\centering\small", rf"\caption{{{latex(self.caption)}}}", rf"\label{{tab:{self.name}}}",
+            r"\begin{table*}[t]", r"\centering\small", rf"\caption{{{latex(self.caption)}}}", rf"\label{{tab:{self.name}}}\vspace{{4pt}}",
             rf"\begin{{tabular}}{{@{{}}{''.join('l' if c.text else 'r' for c in self.columns)}@{{}}}}", r"\toprule",
             rf"{heads} \\", r"\midrule", *body, r"\bottomrule", r"\end{tabular}", *(below if notes else []), r"\end{table*}", "",
         ])  # fmt: skip
+
+    def select(self, titles: Sequence[str], caption: str | None = None) -> Table:
+        """The same rows with only these columns, for a narrower page."""
+        kept = [index for index, column in enumerate(self.columns) if column.title in titles]
+        rows = [[row[index] for index in kept] for row in self.rows]
+        return replace(self, columns=[self.columns[i] for i in kept], rows=rows, caption=caption or self.caption)
 
     def write(self, folder: Path, provenance: Mapping[str, Any]) -> list[Path]:
         """Writes NAME.csv, .md, .tex and .runs.json (`provenance` and the run ids of every row)."""

@@ -73,10 +73,10 @@ def learning_curves(
     metric = curve_metric(loaded, comparison.metric, table["metric"].unique().tolist())
     table = table[table["metric"] == metric]
     shown = panels(comparison)[:MOST_PANELS]
-    columns = min(len(shown), 3 if width > 5 else 1)
+    columns = min(len(shown), 3 if width > 5 else 2)
     lines = math.ceil(len(shown) / columns)
     with styled(width):
-        high = (2.6 if width > 7 else 1.9) if lines > 1 else 3.6 if width > 5 else 2.6
+        high = (2.6 if width > 7 else 1.9 if width > 5 else 1.55) if lines > 1 else 3.6 if width > 5 else 2.6
         made = figure(width, high * lines + 0.2)
         grid = made.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
         if table.empty:
@@ -110,7 +110,16 @@ def _panel(
         axes.fill_between(part["step"], part["low"], part["high"], color=seen.color, alpha=0.15, linewidth=0)
         _diverged(axes, table[(table["variant"] == name) & (table["status"] == "diverged")], seen)
     axes.set_title(panel.title)
-    axes.legend(loc="upper right" if comparison.goal == "min" else "lower right", handlelength=2.2, borderaxespad=0.2)
+    axes.legend(
+        loc="upper right" if comparison.goal == "min" else "lower right", handlelength=2.2, borderaxespad=0.2,
+        labelspacing=0.25, fontsize=5.5 if made_small(axes) else None,
+    )  # fmt: skip
+
+
+def made_small(axes: Axes) -> bool:
+    """Whether the panel sits in a one-column figure."""
+    made = axes.get_figure()
+    return made is not None and float(made.get_figure(root=True).get_figwidth()) < 5  # type: ignore[union-attr]
 
 
 def _note_unseen(axes: Axes, panel: Panel, summary: pd.DataFrame, limits: tuple[float, float] | None) -> None:
@@ -121,7 +130,7 @@ def _note_unseen(axes: Axes, panel: Panel, summary: pd.DataFrame, limits: tuple[
     out = [name for name in panel.variants if name in ends.index
            and (ends.loc[name, "min"] > limits[1] or ends.loc[name, "max"] < limits[0])]  # fmt: skip
     if out:
-        text = f"off the axis: {', '.join(_short(name, panel) for name in out)}"
+        text = f"off the axis: {', '.join(repr(_short(name, panel)) for name in out)}"
         axes.annotate(text, (0.02, 0.02), xycoords="axes fraction", fontsize=7, color="#555555")
 
 

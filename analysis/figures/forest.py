@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from analysis.compare import Comparison, Row
 from analysis.contents import raw_interval
-from analysis.style import SCREEN, Look, empty, figure, looks, robust_limits, styled
+from analysis.style import SCREEN, TWO_COLUMNS, Look, empty, figure, looks, robust_limits, styled
 from analysis.words import decimals, interval, metric_name, number, p_value, unit
 
 MOST = 60
@@ -36,10 +36,9 @@ def forest(comparison: Comparison, *, width: float = SCREEN) -> Figure:
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
         _numbers(axes, rows, width)
-        units = f" ({unit(comparison.metric)})" if unit(comparison.metric) else ""
-        better = "← better" if comparison.goal == "min" else "better →"
-        axes.set_xlabel(f"difference in {metric_name(comparison.metric)} to the baseline{units}   {better}")
-        axes.set_title(_title(comparison, rows))
+        axes.set_xlabel(_label(comparison, width))
+        if width > TWO_COLUMNS:  # in a paper the caption says it
+            axes.set_title(_title(comparison, rows))
     return made
 
 
@@ -76,6 +75,13 @@ def _text(row: Row, width: float) -> str:
     value = number(row.paired.raw_difference, decimals((high - low) / 2), sign=True)
     n = f"n={row.n_pairs}" + (f", {row.counts['diverged']}/{row.planned} diverged" if row.counts["diverged"] else "")
     return f"{value}  n={row.n_pairs}" if width < 5 else f"{value} ({interval(low, high)})  p {p_value(row.p)}  {n}"
+
+
+def _label(comparison: Comparison, width: float) -> str:
+    units = f" ({unit(comparison.metric)})" if unit(comparison.metric) else ""
+    better = "← better" if comparison.goal == "min" else "better →"
+    gap = "\n" if width < 5 else "   "
+    return f"Δ {metric_name(comparison.metric)} to the baseline{units}{gap}{better}"
 
 
 def _title(comparison: Comparison, rows: list[Row]) -> str:

@@ -27,7 +27,7 @@ def score_against_cost(comparison: Comparison, *, width: float = SCREEN) -> Figu
     with styled(width):
         columns = 3 if width > 5 else 1
         per_legend_row = 0.19 if width > 7 else 0.15
-        height = max(3.0 if width > 7 else 2.3, per_legend_row * len(rows) + 0.6) if columns == 3 else 5.4 + 0.08 * len(rows)
+        height = max(3.0 if width > 7 else 2.3, per_legend_row * len(rows) + 0.6) if columns == 3 else 4.6 + 0.08 * len(rows)
         made = figure(width, height)
         grid = made.subplots(3 // columns, columns, sharey=True, squeeze=False).ravel()
         if not rows:
@@ -37,12 +37,13 @@ def score_against_cost(comparison: Comparison, *, width: float = SCREEN) -> Figu
         for axes, (cost, label) in zip(grid, COSTS.items(), strict=True):
             _panel(axes, rows, comparison, cost)
             axes.set_xlabel(label)
-        limits = robust_limits([_low(r) for r in rows], [_high(r) for r in rows])
+        lows, highs = [_low(r) for r in rows], [_high(r) for r in rows]
+        limits = robust_limits(lows, highs)
         if limits:
-            grid[0].set_ylim(*limits)
             _outside(grid, rows, limits, comparison)
-        for axes in grid[:: columns if columns == 1 else 3]:
-            axes.set_ylabel(metric_label(comparison.metric))
+        pad = 0.06 * (max(highs) - min(lows)) or 0.05 * abs(max(highs)) or 1.0
+        grid[0].set_ylim(*(limits or (min(lows) - pad, max(highs) + pad)))
+        made.supylabel(metric_label(comparison.metric), fontsize=9 if width > 7 else 7)
         handles, names = grid[0].get_legend_handles_labels()
         place = {"loc": "outside right center"} if columns == 3 else {"loc": "outside lower center", "ncols": 2}
         made.legend(handles, names, **place)

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.compare import Comparison, Row
-from analysis.style import SCREEN, empty, figure, looks, robust_limits, styled
+from analysis.style import SCREEN, TWO_COLUMNS, empty, figure, looks, robust_limits, styled
 from analysis.words import metric_label
 
 MOST = 60
@@ -35,7 +35,7 @@ def seed_strip(comparison: Comparison, *, width: float = SCREEN) -> Figure:
                 axes.plot([row.mean.mean] * 2, [y - 0.32, y + 0.32], color=look[row.variant].color, linewidth=2)
         if comparison.baseline.mean:
             axes.axvline(comparison.baseline.mean.mean, color="#000000", linewidth=1, linestyle="--")
-        _finish(comparison, axes, rows)
+        _finish(comparison, axes, rows, width)
     return made
 
 
@@ -58,12 +58,12 @@ def _rows(comparison: Comparison) -> list[Row]:
     return rows
 
 
-def _finish(comparison: Comparison, axes, rows: list[Row]) -> None:  # type: ignore[no-untyped-def]
+def _finish(comparison: Comparison, axes, rows: list[Row], width: float) -> None:  # type: ignore[no-untyped-def]
     spans = [(min(r.scores.values()), max(r.scores.values())) for r in rows if r.scores]
     limits = robust_limits([s[0] for s in spans], [s[1] for s in spans])
     if limits:
         axes.set_xlim(*limits)
-    notes = [_note(row, limits) for row in rows]
+    notes = [_note(row, limits, short=width < 5) for row in rows]
     axes.set_yticks(range(len(rows)), [row.variant for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     right = axes.secondary_yaxis("right")
@@ -72,12 +72,15 @@ def _finish(comparison: Comparison, axes, rows: list[Row]) -> None:  # type: ign
     right.spines["right"].set_visible(False)
     axes.set_ylabel("")
     better = "← better" if comparison.goal == "min" else "better →"
-    axes.set_xlabel(f"{metric_label(comparison.metric)}   {better}")
-    axes.set_title("Every seed; bar: mean; dashed: the baseline's mean")
+    axes.set_xlabel(f"{metric_label(comparison.metric)}{chr(10) if width < 5 else '   '}{better}")
+    if width > TWO_COLUMNS:  # in a paper the caption says it
+        axes.set_title("Every seed; bar: mean; dashed: the baseline's mean")
 
 
-def _note(row: Row, limits: tuple[float, float] | None) -> str:
+def _note(row: Row, limits: tuple[float, float] | None, *, short: bool) -> str:
     lost = [f"{k}/{row.planned} {status}" for status, k in row.counts.items() if k and status != "done"]
     beyond = limits is not None and row.mean is not None and not limits[0] <= row.mean.mean <= limits[1]
     away = [f"mean {row.mean.mean:.3g}, off the axis"] if beyond and row.mean else []
+    if short:
+        return f"{'→ ' if beyond else ''}{row.n}/{row.planned}"
     return f"n={row.n}" + "".join(f", {text}" for text in away + lost)

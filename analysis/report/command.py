@@ -16,7 +16,7 @@ from analysis.load import load
 from analysis.report.experiment import write_report
 from experiments import records
 
-SHOWN = 8  # columns of the score table that fit a terminal; costs are in the report
+HEADS = ("variant", "mean", "n", "Δ", "95 % CI of Δ", "p (Holm)", "wins", "verdict")  # costs are in the report
 
 
 def command(experiment: str | None, results: Path, *, metric: str | None, as_json: bool) -> int:
@@ -70,14 +70,16 @@ def _finite(value: float) -> float | None:
 
 
 def _print(console: Console, comparison: Comparison, page: Path) -> None:
-    table = score_table(comparison)
+    rows = [[cell.text for cell in row[: len(HEADS)]] for row in score_table(comparison).rows]
     shown = Printed(box=None, pad_edge=False, header_style="bold")
-    for index, column in enumerate(table.columns[:SHOWN]):
-        shown.add_column(column.title, justify="right" if index else "left", no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*(cell.text for cell in row[:SHOWN]))
-    console.print(f"\n{comparison.experiment}", markup=False)
-    Console(highlight=False, width=max(console.width, 110)).print(shown)
+    for index, head in enumerate(HEADS):
+        shown.add_column(head, justify="right" if index else "left", no_wrap=True)
+    for row in rows:
+        shown.add_row(*row)
+    better = "lower" if comparison.goal == "min" else "higher"
+    console.print(f"\n{comparison.experiment}: {comparison.metric}, {better} is better", markup=False)
+    width = sum(2 + max(len(row[i]) for row in [list(HEADS), *rows]) for i in range(len(HEADS)))
+    Console(highlight=False, width=max(console.width, width)).print(shown)
     found = answer(comparison)
     console.print(f"{found.sentence} {found.cost}".strip(), markup=False)
     console.print(f"report: {page}", markup=False, soft_wrap=True)

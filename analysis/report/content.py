@@ -24,11 +24,12 @@ from analysis.tables import Table
 from analysis.words import count, decimals, listed, metric_label, number, seconds, setting, unit
 
 CAPTIONS = {
-    "differences": "Each variant against the baseline on the same seeds: mean paired difference and 95 % interval.",
+    "differences": "Each variant against the baseline on the same seeds: mean paired difference with its 95 % interval; "
+    "filled marks: p < 0.05 after Holm correction.",
     "curves": "Mean over seeds with 95 % interval bands while training; dotted with a cross: a run that diverged.",
     "costs": "Mean score with its 95 % interval against cost (medians). Marks at equal cost are set side by side.",
     "lengths": "Score beyond the trained length: mean over seeds with 95 % interval bands.",
-    "seeds": "Every score of every seed.",
+    "seeds": "Every score of every seed; bar: mean; dashed line: the baseline's mean; right: seeds with a score.",
 }  # fmt: skip
 
 
