@@ -7,15 +7,21 @@ experiment = Experiment(
     name="length",
     question="Which position encoding keeps its accuracy beyond the trained length?",
     baseline=RunConfig(
-        model=ModelConfig(d_model=64, n_layers=2, n_heads=4, positional=Spec("rope"), embedding_scale="sqrt_d_model"),
-        task=Spec("copy"),
-        train=TrainConfig(steps=300, batch_size=32, lr=3e-3, eval_every=100),
+        # weights of std 1/sqrt(d_model): at 0.02 so small a model learns to copy too late for a short budget
+        model=ModelConfig(d_model=64, n_layers=2, n_heads=4, positional=Spec("rope"), init=Spec("gpt", std=0.125)),
+        task=Spec("copy", max_length=10, eval_lengths=[10, 15, 20]),
+        train=TrainConfig(steps=400, batch_size=32, lr=3e-3, eval_every=100),
     ),
-    vary={"model.positional": ["none", "sinusoidal", "learned", "rope", "alibi"]},
+    # what is added to embeddings of std 0.125 has their size; a sinusoid of amplitude a has std 0.7 a
+    vary={
+        "model.positional": [
+            "none", Spec("sinusoidal", amplitude=0.177), Spec("learned", std=0.125), "relative", "alibi",
+        ]
+    },
     seeds=5,
     metric="test/len_20/accuracy",
     goal="max",
     smallest_effect=0.02,
-    presets={"smoke": {"seeds": 2, "baseline.train.steps": 20}},
+    presets={"quick": {"seeds": 3, "baseline.train.steps": 200}},
     tags=["length", "positional"],
 )

@@ -118,7 +118,7 @@ def test_an_assignment_without_path_or_value_is_refused(text):
 
 
 def test_an_unknown_preset_lists_those_there_are():
-    with pytest.raises(ConfigError, match="no preset 'quik'. Known: smoke"):
+    with pytest.raises(ConfigError, match="no preset 'quik'. Known: quick"):
         declare("components", preset="quik")
 
 
