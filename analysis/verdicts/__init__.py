@@ -1,0 +1,20 @@
+"""Verdicts on claims: SUPPORTED, REFUTED or INCONCLUSIVE, by a rule that was fixed before the first run.
+
+    evidence.py   what the runs and measurements say, and what is missing
+    contrast.py   one number a seed from arms, learning rates and metrics
+    decision.py   the rule for a difference and for an equivalence     levels.py  the levels over looks and parts
+    rules.py      the rule of each kind of claim                       looks.py   look by look; the first stands
+    gates.py guard.py   robustness, and conditions                     scope.py   how far it reaches
+    verdict.py    the answer                                           claim.py   from a folder to its verdicts
+    noise.py      noise floor of the baseline, speed-up at equal loss  table.py   the table of verdicts
+"""
+
+from analysis.verdicts.claim import released, verdicts
+from analysis.verdicts.decision import Decision, decide_difference, decide_equivalence
+from analysis.verdicts.levels import Level, level
+from analysis.verdicts.looks import look
+from analysis.verdicts.verdict import Verdict
+
+__all__ = [
+    "Decision", "Level", "Verdict", "decide_difference", "decide_equivalence", "level", "look", "released", "verdicts",
+]  # fmt: skip

@@ -1,0 +1,29 @@
+"""The table of verdicts, for a README or a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from analysis.verdicts.verdict import Verdict
+from analysis.words import decimals, interval, number, p_value
+
+
+def markdown(verdicts: Sequence[Verdict]) -> str:
+    """One row a part: claim, verdict, effect with interval, n, p after Holm over all shown, cost."""
+    head = "| claim | says | verdict | effect (positive: as claimed) | n | p (all shown) | runs |"
+    rows = [head, "|---|---|---|---|---|---|---|"]
+    for v in verdicts:
+        cells = [v.name, v.says, v.short, effect(v), str(v.n or ""), p_value(v.p_release), str(v.cost.runs or "")]
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def effect(v: Verdict) -> str:
+    """`+0.021 (+0.010 to +0.032)`; a ratio without signs; empty for an exact check."""
+    if math.isnan(v.effect):
+        return ""
+    if v.unit == "ratio":
+        return f"{v.effect:.3g} ({v.low:.3g} to {v.high:.3g})"
+    places = decimals((v.high - v.low) / 2) if v.high > v.low else 4
+    return f"{number(v.effect, places, sign=True)} ({interval(v.low, v.high)})"
