@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from analysis.compare import FEWEST, Comparison, Row, leaders
 from analysis.words import (
-    decimals, listed, metric_name, number, p_phrase, percent, plus_minus, setting, unit,
+    decimals,
+    listed,
+    metric_name,
+    number,
+    p_phrase,
+    percent,
+    plus_minus,
+    setting,
+    unit,
 )  # fmt: skip
 
 
@@ -136,23 +144,37 @@ def _no_answer(comparison: Comparison) -> Answer:
 def _variant_leads(comparison: Comparison, best: Row) -> Answer:
     assert best.paired is not None, best.variant
     tied = [r.variant for r in comparison.leaders[1:]]
-    text = f"{best.variant} is best: {metric_name(comparison.metric)} {difference_phrase(comparison, best, 'the baseline')}."
+    metric = metric_name(comparison.metric)
+    text = f"{best.variant} is best: {metric} {difference_phrase(comparison, best, 'the baseline')}."
     if comparison.smallest_effect and best.paired.difference < comparison.smallest_effect:
         text += f" That is less than the {comparison.smallest_effect:g} that was said to matter."
     if tied:
         text += f" Not told apart from it: {listed(tied)}."
-    return Answer(text + _half(comparison), cost_phrase(comparison, best), best.variant, True, f"{best.variant} beats the baseline")
+    return Answer(
+        text + _half(comparison),
+        cost_phrase(comparison, best),
+        best.variant,
+        True,
+        f"{best.variant} beats the baseline",
+    )
 
 
 def _baseline_leads(comparison: Comparison) -> Answer:
     base, tied = comparison.baseline, [r.variant for r in comparison.leaders[1:]]
     mean = plus_minus(base.mean.mean, base.mean.high - base.mean.mean) if base.mean else "-"
     worse = sum(row.verdict == "worse" for row in comparison.others)
-    text = f"Nothing beats the baseline{_named(comparison)}: {metric_name(comparison.metric)} {mean}{_unit(comparison)}, n = {base.n}; "
+    score = f"{metric_name(comparison.metric)} {mean}{_unit(comparison)}"
+    text = f"Nothing beats the baseline{_named(comparison)}: {score}, n = {base.n}; "
     text += f"{worse} of {comparison.n_tests} variants are certainly worse"
     text += f", not told apart from it: {listed(tied)}." if tied else "."
     certain = not tied and worse == comparison.n_tests
-    return Answer(text + _half(comparison), "", base.variant, certain, "baseline is best" if certain else "nothing beats the baseline")
+    return Answer(
+        text + _half(comparison),
+        "",
+        base.variant,
+        certain,
+        "baseline is best" if certain else "nothing beats the baseline",
+    )
 
 
 def _named(comparison: Comparison) -> str:

@@ -16,7 +16,17 @@ import numpy as np
 import pandas as pd
 
 from analysis.load import COSTS, STATUSES, Loaded
-from analysis.statistics import MeanInterval, Paired, fisher, holm, mean_interval, minimal_effect, paired, seeds_needed, tost
+from analysis.statistics import (
+    MeanInterval,
+    Paired,
+    fisher,
+    holm,
+    mean_interval,
+    minimal_effect,
+    paired,
+    seeds_needed,
+    tost,
+)
 
 FEWEST = 3  # seeds below which nobody leads
 ALPHA = 0.05
@@ -167,7 +177,9 @@ def compare(loaded: Loaded, metric: str | None = None, goal: Literal["min", "max
     runs = dict(list(loaded.runs.groupby("variant", sort=False)))
     names = loaded.variants
     base_scores, base_runs = scores.get(names[0], {}), runs[names[0]]
-    rows = [_row(loaded, n, runs[n], scores.get(n, {}), base_scores, base_runs, goal, effect) for n in names if n in runs]
+    rows = [
+        _row(loaded, n, runs[n], scores.get(n, {}), base_scores, base_runs, goal, effect) for n in names if n in runs
+    ]
     config = loaded.meta.get("baseline_config") or {}
     settings = {path: lookup(config, path) for row in rows for path in row.changes}
     return Comparison(loaded.experiment, metric, goal, tuple(_corrected(rows)), effect, settings)
@@ -203,7 +215,7 @@ def goal_of(metric: str) -> Literal["min", "max"]:
 
 
 def lookup(config: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path of a config, or None; options of a component are looked for under `options` as well."""
+    """The value at a dotted path of a config, or None; a component's options are found by their names."""
     value: Any = config
     for part in path.split("."):
         if not isinstance(value, Mapping):
@@ -225,7 +237,8 @@ def _row(
         and tost([scores[s] for s in seeds], [base[s] for s in seeds], margin=effect, goal=goal).equivalent
     )  # fmt: skip
     return Row(
-        variant=name, changes={} if is_baseline else loaded.changes(name), counts=_counts(runs), scores=dict(sorted(scores.items())),
+        variant=name, changes={} if is_baseline else loaded.changes(name), counts=_counts(runs),
+        scores=dict(sorted(scores.items())),
         mean=mean_interval(list(scores.values())) if scores else None, paired=both, p=both.p if both else math.nan,
         p_divergence=math.nan if is_baseline else _p_divergence(runs, base_runs), equivalent=bool(equivalent),
         cost={cost: float(done[cost].median()) if len(done) else math.nan for cost in COSTS},
@@ -245,7 +258,8 @@ def _counts(runs: pd.DataFrame) -> dict[str, int]:
 
 def _p_divergence(runs: pd.DataFrame, base: pd.DataFrame) -> float:
     (k, n), (base_k, base_n) = (
-        (int((r["status"] == "diverged").sum()), int(r["status"].isin(["done", "diverged"]).sum())) for r in (runs, base)
+        (int((r["status"] == "diverged").sum()), int(r["status"].isin(["done", "diverged"]).sum()))
+        for r in (runs, base)
     )
     return fisher(k, n, base_k, base_n).p if n and base_n and k + base_k else math.nan
 

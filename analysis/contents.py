@@ -27,15 +27,29 @@ from analysis.words import (
 def score_table(comparison: Comparison) -> Table:
     """Baseline first: mean ± 95 % CI, n, paired difference with CI and corrected p, wins, verdict."""
     name = metric_name(comparison.metric)
-    heads = (name, "n", "Δ to baseline (95 % CI)", "p (Holm)", "wins", "verdict", "params", "FLOPs/token", "time", "memory")
+    heads = (
+        name,
+        "n",
+        "Δ to baseline (95 % CI)",
+        "p (Holm)",
+        "wins",
+        "verdict",
+        "params",
+        "FLOPs/token",
+        "time",
+        "memory",
+    )
     columns = [Column("variant", text=True), *(Column(head, text=head == "verdict") for head in heads)]
     rows = [
         [_variant(row), _mean(comparison, row), _seeds(row), *_difference(row), _wins(row),
          Cell(row.verdict, {"verdict": row.verdict}, row.verdict), _cost(row, "parameters", count),
-         _cost(row, "flops_per_token", count), _cost(row, "train_seconds", seconds), _cost(row, "peak_memory_bytes", memory)]
+         _cost(row, "flops_per_token", count), _cost(row, "train_seconds", seconds),
+         _cost(row, "peak_memory_bytes", memory)]
         for row in comparison.rows
     ]  # fmt: skip
-    return Table("scores", score_caption(comparison), columns, rows, [r.run_ids for r in comparison.rows], _notes(comparison))
+    return Table(
+        "scores", score_caption(comparison), columns, rows, [r.run_ids for r in comparison.rows], _notes(comparison)
+    )
 
 
 def score_caption(comparison: Comparison) -> str:
@@ -43,9 +57,10 @@ def score_caption(comparison: Comparison) -> str:
     least, most = (f(r.planned for r in comparison.rows) for f in (min, max))
     better = "lower" if comparison.goal == "min" else "higher"
     return (
-        f"{comparison.experiment}: {metric_label(comparison.metric)}, {better} is better. Mean ± 95 % Student t interval over "
-        f"{least if least == most else f'{least} to {most}'} seeds; Δ is the mean paired difference to the baseline over shared "
-        f"seeds, with its 95 % t interval and two-sided p, Holm-corrected over {comparison.n_tests} variants."
+        f"{comparison.experiment}: {metric_label(comparison.metric)}, {better} is better. Mean ± 95 % Student t "
+        f"interval over {least if least == most else f'{least} to {most}'} seeds; Δ is the mean paired difference to the "
+        "baseline over shared seeds, with its 95 % t interval and two-sided p, Holm-corrected over "
+        f"{comparison.n_tests} variants."
     )
 
 
@@ -61,7 +76,7 @@ def cost_table(comparison: Comparison) -> Table:
     for row in comparison.rows:
         cells = [_cost(row, key, spell, comparison.baseline) for key, spell in kinds.items()]
         rows.append([_variant(row), *cells])
-    caption = f"{comparison.experiment}: what each variant costs (median over finished runs; change to the baseline in brackets)."
+    caption = f"{comparison.experiment}: cost of each variant (median over finished runs; change to the baseline)."
     return Table("costs", caption, columns, rows, [r.run_ids for r in comparison.rows])
 
 
@@ -77,16 +92,24 @@ def length_table(loaded: Loaded, comparison: Comparison) -> Table | None:
         cells = [_mean(c, c.rows[index], f"length_{length}") for length, c in found.items()]
         rows.append([_variant(row), *cells])
     caption = (
-        f"{comparison.experiment}: {metric_label('/'.join(('test', last_word(comparison.metric))))} by evaluation length. "
+        f"{comparison.experiment}: {metric_label(f'test/{last_word(comparison.metric)}')} by evaluation length. "
         "Mean ± 95 % Student t interval over seeds; bold only where told apart from every other variant."
     )
-    return Table("lengths", caption, [Column("variant", text=True), *map(Column, heads)], rows, [r.run_ids for r in comparison.rows])
+    return Table(
+        "lengths",
+        caption,
+        [Column("variant", text=True), *map(Column, heads)],
+        rows,
+        [r.run_ids for r in comparison.rows],
+    )
 
 
 def by_length(loaded: Loaded, comparison: Comparison) -> dict[int, Comparison]:
     """Length in tokens -> comparison on that evaluation set, shortest first; empty with fewer than two lengths."""
     split, last = comparison.metric.split("/", 1)[0], last_word(comparison.metric)
-    names = {length: "/".join(part for part in (split, label, last) if part) for label, length in loaded.lengths.items()}
+    names = {
+        length: "/".join(part for part in (split, label, last) if part) for label, length in loaded.lengths.items()
+    }
     known = set(loaded.metrics)
     found = {length: compare(loaded, name, comparison.goal) for length, name in sorted(names.items()) if name in known}
     return found if len(found) > 1 else {}
@@ -99,15 +122,25 @@ def last_word(metric: str) -> str:
 
 def status_table(comparison: Comparison) -> Table:
     """Runs by status, one row a variant that is not complete; with Fisher's p where something diverged."""
-    columns = [Column("variant", text=True), *map(Column, ("done", "diverged", "failed", "missing", "damaged", "p (Fisher)"))]
+    columns = [
+        Column("variant", text=True),
+        *map(Column, ("done", "diverged", "failed", "missing", "damaged", "p (Fisher)")),
+    ]
     rows, runs = [], []
     for row in comparison.rows:
         if row.counts["done"] < row.planned:
             cells = [Cell(f"{k}/{row.planned}" if k else NOTHING, {s: k}, k) for s, k in row.counts.items()]
-            rows.append([_variant(row), *cells, Cell(p_value(row.p_divergence), {"p_divergence": row.p_divergence}, row.p_divergence)])
+            rows.append(
+                [
+                    _variant(row),
+                    *cells,
+                    Cell(p_value(row.p_divergence), {"p_divergence": row.p_divergence}, row.p_divergence),
+                ]
+            )
             runs.append(row.run_ids)
     caption = (
-        f"{comparison.experiment}: variants with runs that are not done. p: Fisher's exact test of 'diverges as often as the baseline'."
+        f"{comparison.experiment}: variants with runs that are not done. "
+        "p: Fisher's exact test of 'diverges as often as the baseline'."
     )
     return Table("status", caption, columns, rows, runs, baseline_first=False)
 
@@ -119,8 +152,7 @@ def _variant(row: Row) -> Cell:
 def _mean(comparison: Comparison, row: Row, prefix: str = "") -> Cell:
     name = prefix or comparison.metric
     m = row.mean
-    raw = {f"{name}_mean": m.mean if m else None, f"{name}_low": m.low if m else None, f"{name}_high": m.high if m else None,
-           f"{name}_n": row.n}  # fmt: skip
+    raw = {f"{name}_{part}": getattr(m, part) if m else None for part in ("mean", "low", "high")} | {f"{name}_n": row.n}
     note = _count_note(row)
     if m is None:
         return nothing(note or "no score yet", **raw)

@@ -100,7 +100,9 @@ class Loaded:
             metrics: names to read; None = all.
             runs: run ids to read; None = all.
         """
-        columns: dict[str, list[Any]] = {k: [] for k in ("run_id", "variant", "seed", "status", "step", "metric", "value")}
+        columns: dict[str, list[Any]] = {
+            k: [] for k in ("run_id", "variant", "seed", "status", "step", "metric", "value")
+        }
         for run in self.runs.itertuples():
             if runs is not None and run.run_id not in runs:
                 continue
@@ -114,10 +116,10 @@ class Loaded:
                 columns["step"] += points.keys()
                 columns["value"] += points.values()
         frame = pd.DataFrame(columns).astype({"step": "int64", "value": "float64", "seed": "int64"})
-        return frame.astype({k: "category" for k in ("run_id", "variant", "status", "metric")})
+        return frame.astype(dict.fromkeys(("run_id", "variant", "status", "metric"), "category"))
 
     def curve(self, run_id: str) -> dict[str, dict[int, float]] | None:
-        """metric -> {step: value} of one run; a step that was logged twice keeps its last value. None = not to be trusted."""
+        """metric -> {step: value} of one run; a step that was logged twice keeps the last. None = not trusted."""
         return read_curve(self.directory(run_id), self._sealed[run_id] or None)
 
     @cached_property
@@ -130,7 +132,7 @@ class Loaded:
 
 
 def read_curve(directory: Path, sealed: str | None) -> dict[str, dict[int, float]] | None:
-    """metric -> {step: value}, finite values only; None where the file does not match `sealed` (sha256, None = unknown)."""
+    """metric -> {step: value}, finite only; None where the file does not match `sealed` (sha256, None = unknown)."""
     try:
         content = (directory / records.METRICS).read_bytes()
     except OSError:
@@ -175,7 +177,8 @@ def load(results: Path | str, experiment: str) -> Loaded:
         if row["status"] == "diverged":
             divergence[row["run_id"]] = result.get("diverged") or {}
     return Loaded(
-        results, experiment, meta, _frame(rows), pd.DataFrame(scores), dict(sorted(lengths.items(), key=lambda kv: kv[1])),
+        results, experiment, meta, _frame(rows), pd.DataFrame(scores),
+        dict(sorted(lengths.items(), key=lambda pair: pair[1])),
         tuple(environments.values()), divergence, _foreign(results, experiment, {r["id"] for r in meta["runs"]}),
     )  # fmt: skip
 
@@ -188,7 +191,9 @@ def _meta(results: Path, experiment: str) -> dict[str, Any]:
         known = ", ".join(records.experiments(results)) or "none"
         raise ReportError(f"no experiment '{experiment}' under {results}. Known there: {known}") from None
     except records.Damaged as error:
-        raise ReportError(f"{error}; run the experiment's command again to rewrite it (finished runs are kept)") from None
+        raise ReportError(
+            f"{error}; run the experiment's command again to rewrite it (finished runs are kept)"
+        ) from None
     absent = [key for key in ("name", "metric", "goal", "variants", "runs") if key not in meta]
     if absent:
         raise ReportError(f"{path}: lacks {', '.join(absent)}; run the experiment's command again to rewrite it")
@@ -241,7 +246,9 @@ def _contradiction(planned: Mapping[str, Any], result: Mapping[str, Any]) -> str
     if not isinstance(metrics, Mapping):
         wrong.append("it has no metrics")
     else:
-        wrong += [f"{name}={value!r} is not a finite number" for name, value in metrics.items() if not _is_number(value)]
+        wrong += [
+            f"{name}={value!r} is not a finite number" for name, value in metrics.items() if not _is_number(value)
+        ]
     return f"{records.RESULT}: {'; '.join(wrong)}" if wrong else ""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -31,6 +31,11 @@ RC = {
     "axes.axisbelow": True, "axes.titlelocation": "left", "axes.titleweight": "bold", "legend.frameon": False,
     "lines.linewidth": 1.4, "lines.markersize": 5.0, "figure.dpi": 100, "svg.hashsalt": "ablation", "pdf.fonttype": 42,
     "axes.unicode_minus": True, "text.parse_math": False,
+}  # fmt: skip
+
+SMALL = {
+    "font.size": 7.0, "axes.titlesize": 7.5, "axes.labelsize": 7.5, "legend.fontsize": 6.5, "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5, "lines.markersize": 3.5, "lines.linewidth": 1.1,
 }  # fmt: skip
 
 
@@ -56,9 +61,7 @@ def looks(variants: Sequence[str]) -> dict[str, Look]:
 @contextmanager
 def styled(width: float = SCREEN) -> Iterator[None]:
     """The style for figures of this width, in inches; small ones get smaller type."""
-    small = {"font.size": 7.0, "axes.titlesize": 7.5, "axes.labelsize": 7.5, "legend.fontsize": 6.5,
-             "xtick.labelsize": 6.5, "ytick.labelsize": 6.5, "lines.markersize": 3.5, "lines.linewidth": 1.1}  # fmt: skip
-    with mpl.rc_context({**RC, **(small if width <= TWO_COLUMNS else {})}):
+    with mpl.rc_context(cast(Any, {**RC, **(SMALL if width <= TWO_COLUMNS else {})})):
         yield
 
 

@@ -95,21 +95,24 @@ class Table:
         for row in self.rows:
             lines.append("| " + " | ".join(_md_cell(cell, numbers) for cell in row) + " |")
         notes = [f"({index}) {_md(note)}" for note, index in numbers.items()] + [_md(n) for n in self.notes]
-        return "\n".join(lines + ["", *(f"{note}  " for note in notes)]).rstrip() + "\n"
+        return "\n".join([*lines, "", *(f"{note}  " for note in notes)]).rstrip() + "\n"
 
     def to_latex(self) -> str:
         r"""A `table` float in booktabs style; needs \usepackage{booktabs} and nothing else."""
         numbers = self.footnotes()
         heads = " & ".join(latex(c.title) for c in self.columns)
         body = [" & ".join(_latex_cell(cell, numbers) for cell in row) + r" \\" for row in self.rows]
-        body[:1] = [*body[:1], r"\midrule"] if len(body) > 1 and self.baseline_first else body
+        if self.baseline_first and len(body) > 1:
+            body.insert(1, r"\midrule")
         notes = [f"({index}) {latex(note)}" for note, index in numbers.items()] + [latex(n) for n in self.notes]
         below = [r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize " + " ".join(notes) + r"\end{minipage}"]
         return "\n".join([
             f"% runs: {len({r for runs in self.runs for r in runs})}, listed in {self.name}.runs.json",
-            r"\begin{table*}[t]", r"\centering\small", rf"\caption{{{latex(self.caption)}}}", rf"\label{{tab:{self.name}}}\vspace{{4pt}}",
+            r"\begin{table*}[t]", r"\centering\small", rf"\caption{{{latex(self.caption)}}}",
+            rf"\label{{tab:{self.name}}}\vspace{{4pt}}",
             rf"\begin{{tabular}}{{@{{}}{''.join('l' if c.text else 'r' for c in self.columns)}@{{}}}}", r"\toprule",
-            rf"{heads} \\", r"\midrule", *body, r"\bottomrule", r"\end{tabular}", *(below if notes else []), r"\end{table*}", "",
+            rf"{heads} \\", r"\midrule", *body, r"\bottomrule", r"\end{tabular}",
+            *(below if notes else []), r"\end{table*}", "",
         ])  # fmt: skip
 
     def select(self, titles: Sequence[str], caption: str | None = None) -> Table:
@@ -121,9 +124,10 @@ class Table:
     def write(self, folder: Path, provenance: Mapping[str, Any]) -> list[Path]:
         """Writes NAME.csv, .md, .tex and .runs.json (`provenance` and the run ids of every row)."""
         folder.mkdir(parents=True, exist_ok=True)
+        behind = {row[0].text: list(runs) for row, runs in zip(self.rows, self.runs, strict=True)}
         contents = {
             ".csv": self.to_csv(), ".md": self.to_markdown(), ".tex": self.to_latex(),
-            ".runs.json": runs_json(provenance, {row[0].text: list(r) for row, r in zip(self.rows, self.runs, strict=True)}),
+            ".runs.json": runs_json(provenance, behind),
         }  # fmt: skip
         paths = []
         for suffix, content in contents.items():

@@ -1,4 +1,4 @@
-"""Learning curves: the mean over seeds with its interval band, in one panel a setting so that many variants stay readable."""
+"""Learning curves: the mean over seeds with interval bands, one panel a setting so that many variants stay readable."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Panel:
 
 
 def curve_metric(loaded: Loaded, metric: str, known: Sequence[str]) -> str:
-    """What to draw over steps for a test metric: the same on validation, else the validation loss, else the train loss."""
+    """What to draw for a test metric: the same on validation, else the validation loss, else the train loss."""
     last = metric.rsplit("/", 1)[-1]
     wanted = (metric.replace("test/", "validation/", 1), f"validation/{last}", "validation/loss", "train/loss")
     return next((name for name in wanted if name in known), wanted[0])
@@ -147,7 +147,7 @@ def _diverged(axes: Axes, table: pd.DataFrame, look: Look) -> None:
 
 
 def _limits(summary: pd.DataFrame, goal: str) -> tuple[float, float] | None:
-    """Leaves out what one bad variant would squeeze the rest for: shows from the best value to twice the usual range."""
+    """Twice the usual range from the best value, where one bad variant would squeeze the rest; else None."""
     per = summary.groupby("variant", observed=True)["mean"].agg(["first", "last", "min", "max"])
     best, worst = ("min", "max") if goal == "min" else ("max", "min")
     edge, usual = float(getattr(per[best], best)()), float(per[worst].median())

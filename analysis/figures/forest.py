@@ -57,7 +57,9 @@ def _row(axes, y: int, row: Row, look: Look, limits: tuple[float, float] | None)
         at, outward = (0.985, ">") if value > limits[1] else (0.015, "<")
         axes.plot([at], [y], outward, color=look.color, markersize=8, zorder=3, transform=axes.get_yaxis_transform())
         return
-    axes.plot([low, high], [y, y], color=look.color, linewidth=1.8, solid_capstyle="butt", gid=f"interval {row.variant}")
+    axes.plot(
+        [low, high], [y, y], color=look.color, linewidth=1.8, solid_capstyle="butt", gid=f"interval {row.variant}"
+    )
     hollow = row.verdict not in ("better", "worse")
     axes.plot([value], [y], look.marker, color=look.color, markerfacecolor="white" if hollow else look.color, zorder=3)
 
@@ -89,5 +91,3 @@ def _title(comparison: Comparison, rows: list[Row]) -> str:
     n = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
     cut = f", {len(rows)} of {len(comparison.others)} variants" if len(rows) < len(comparison.others) else ""
     return f"Paired difference to the baseline, 95 % CI ({n}{cut}; filled: p < 0.05 after Holm)"
-
-

@@ -29,8 +29,12 @@ def score_against_length(loaded: Loaded, comparison: Comparison, *, width: float
             seen, x = look[name], [length for length, _ in rows]
             n = min((row.n for _, row in rows), default=0)
             label = name if n == comparison.row(name).planned else f"{name} (n={n})"
-            axes.plot(x, [m.mean for m in means if m], color=seen.color, marker=seen.marker, linestyle=seen.dash, label=label)
-            axes.fill_between(x, [m.low for m in means if m], [m.high for m in means if m], color=seen.color, alpha=0.15, linewidth=0)
+            axes.plot(
+                x, [m.mean for m in means if m], color=seen.color, marker=seen.marker, linestyle=seen.dash, label=label
+            )
+            axes.fill_between(
+                x, [m.low for m in means if m], [m.high for m in means if m], color=seen.color, alpha=0.15, linewidth=0
+            )
         trained = loaded.lengths.get("")
         if trained is not None:
             axes.axvline(trained, color="#555555", linestyle="--", linewidth=1)

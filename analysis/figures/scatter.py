@@ -27,9 +27,11 @@ def score_against_cost(comparison: Comparison, *, width: float = SCREEN) -> Figu
     with styled(width):
         columns = 3 if width > 5 else 1
         per_legend_row = 0.19 if width > 7 else 0.15
-        height = max(3.0 if width > 7 else 2.3, per_legend_row * len(rows) + 0.6) if columns == 3 else 4.6 + 0.08 * len(rows)
+        height = (
+            max(3.0 if width > 7 else 2.3, per_legend_row * len(rows) + 0.6) if columns == 3 else 4.6 + 0.08 * len(rows)
+        )
         made = figure(width, height)
-        grid = made.subplots(3 // columns, columns, sharey=True, squeeze=False).ravel()
+        grid: list[Axes] = list(made.subplots(3 // columns, columns, sharey=True, squeeze=False).ravel())
         if not rows:
             for axes in grid:
                 empty(axes, "no finished run yet")
@@ -67,8 +69,8 @@ def _panel(axes: Axes, rows: list[Row], comparison: Comparison, cost: str) -> No
         place = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)  # type: ignore[union-attr]
         axes.errorbar(
             [row.cost[cost]], [row.mean.mean], yerr=[half] if math.isfinite(half) else None, fmt=seen.marker,
-            color=seen.color, elinewidth=0.8, markersize=7 if row is comparison.baseline else 5.5, label=row.variant + n,
-            zorder=4 if row is comparison.baseline else 3, transform=place,
+            color=seen.color, elinewidth=0.8, markersize=7 if row is comparison.baseline else 5.5,
+            label=row.variant + n, zorder=4 if row is comparison.baseline else 3, transform=place,
         )  # fmt: skip
     costs = [row.cost[cost] for row in rows if row.cost[cost] > 0]
     if costs and max(costs) > 10 * min(costs):
@@ -103,7 +105,14 @@ def _outside(grid: list[Axes], rows: list[Row], limits: tuple[float, float], com
             assert row.mean is not None, row.variant
             if not limits[0] <= row.mean.mean <= limits[1]:
                 up = row.mean.mean > limits[1]
-                axes.plot([row.cost[cost]], [limits[up]], "^" if up else "v", color=look[row.variant].color, markersize=9, clip_on=False)
+                axes.plot(
+                    [row.cost[cost]],
+                    [limits[up]],
+                    "^" if up else "v",
+                    color=look[row.variant].color,
+                    markersize=9,
+                    clip_on=False,
+                )
     grid[0].annotate(
         "arrows: beyond the axis", (0.02, 0.98 if comparison.goal == "min" else 0.02), xycoords="axes fraction",
         va="top" if comparison.goal == "min" else "bottom", fontsize=7, color="#555555",

@@ -13,7 +13,7 @@ MOST = 60
 
 
 def seed_strip(comparison: Comparison, *, width: float = SCREEN) -> Figure:
-    """One mark a seed, a bar at the mean, the baseline's mean as a line; what is not done stands at the right as k/n."""
+    """One mark a seed, a bar at the mean, the baseline's mean as a line; at the right what is not done, as k/n."""
     import seaborn as sns
 
     rows = _rows(comparison)
@@ -26,7 +26,8 @@ def seed_strip(comparison: Comparison, *, width: float = SCREEN) -> Figure:
             return made
         look = looks([row.variant for row in comparison.rows])
         sns.scatterplot(
-            table, x="score", y="place", hue="variant", style="variant", ax=axes, legend=False, s=34 if width > 7 else 16,
+            table, x="score", y="place", hue="variant", style="variant", ax=axes, legend=False,
+            s=34 if width > 7 else 16,
             palette={name: one.color for name, one in look.items()}, alpha=0.85, linewidth=0.3,
             markers={name: one.marker for name, one in look.items()},
         )  # fmt: skip

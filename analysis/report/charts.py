@@ -26,9 +26,8 @@ def experiment_chart(comparison: Comparison, curves: pd.DataFrame) -> dict[str, 
     for metric in _ordered(curves["metric"].unique().tolist()):
         summary = bands(curves[curves["metric"] == metric])
         metrics[metric] = {
-            str(variant): [[int(r.step), *map(_short, (r.mean, r.low, r.high)), int(r.n)] for r in thin(part, POINTS).itertuples()]
-            for variant, part in summary.groupby("variant", observed=True)
-        }  # fmt: skip
+            str(variant): _points(thin(part, POINTS)) for variant, part in summary.groupby("variant", observed=True)
+        }
     first = dict.fromkeys([names[0], *(r.variant for r in comparison.ranked), *names])
     return {
         "label": {m: metric_label(m) for m in metrics}, "metrics": metrics, "on": list(first)[:SHOWN],
@@ -47,6 +46,13 @@ def run_chart(curve: Mapping[str, Mapping[int, float]], color: str) -> dict[str,
             "looks": {"value": {"color": color, "dash": ""}}}  # fmt: skip
 
 
+def _points(summary: pd.DataFrame) -> list[list[Any]]:
+    return [
+        [int(step), _short(mean), _short(low), _short(high), int(n)]
+        for step, mean, low, high, n in summary[["step", "mean", "low", "high", "n"]].itertuples(index=False)
+    ]
+
+
 def thin(table: pd.DataFrame, most: int) -> pd.DataFrame:
     """At most `most` rows, evenly spaced, the first and the last among them."""
     return table.iloc[_indices(len(table), most)]
@@ -60,7 +66,9 @@ def _indices(n: int, most: int) -> list[int]:
 
 def _ordered(metrics: Sequence[str]) -> list[str]:
     """Validation first, then training, then the rest; loss before others."""
-    return sorted(metrics, key=lambda m: (not m.startswith("validation/"), not m.startswith("train/"), not m.endswith("loss"), m))
+    return sorted(
+        metrics, key=lambda m: (not m.startswith("validation/"), not m.startswith("train/"), not m.endswith("loss"), m)
+    )
 
 
 def _short(value: float) -> float | None:

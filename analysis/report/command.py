@@ -16,7 +16,7 @@ from analysis.load import load
 from analysis.report.experiment import write_report
 from experiments import records
 
-HEADS = ("variant", "mean", "n", "Δ", "95 % CI of Δ", "p (Holm)", "wins", "verdict")  # costs are in the report
+HEADS = ("variant", "mean", "n", "Δ (95 % CI)", "p (Holm)", "wins", "verdict")  # costs are in the report
 
 
 def command(experiment: str | None, results: Path, *, metric: str | None, as_json: bool) -> int:

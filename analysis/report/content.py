@@ -17,14 +17,13 @@ from analysis.answer import Answer, PartAnswer, answer, missing, parts
 from analysis.compare import Comparison, compare, lookup
 from analysis.contents import cost_table, length_table, score_table, status_table
 from analysis.figures import forest, learning_curves, score_against_cost, score_against_length, seed_strip
-
 from analysis.load import Loaded, load
 from analysis.style import SCREEN
 from analysis.tables import Table
 from analysis.words import count, decimals, listed, metric_label, number, seconds, setting, unit
 
 CAPTIONS = {
-    "differences": "Each variant against the baseline on the same seeds: mean paired difference with its 95 % interval; "
+    "differences": "Each variant against the baseline on the same seeds: mean paired difference, 95 % interval; "
     "filled marks: p < 0.05 after Holm correction.",
     "curves": "Mean over seeds with 95 % interval bands while training; dotted with a cross: a run that diverged.",
     "costs": "Mean score with its 95 % interval against cost (medians). Marks at equal cost are set side by side.",
@@ -107,11 +106,13 @@ class Content:
         """What is not there, and what was left out."""
         found = missing(self.comparison)
         if self.distrusted:
-            found.append(f"Curves left out, because metrics.jsonl was altered after the run: {listed(list(self.distrusted))}.")
+            found.append(
+                f"Curves left out, because metrics.jsonl was altered after the run: {listed(list(self.distrusted))}."
+            )
         if self.loaded.foreign:
             found.append(
-                f"{len(self.loaded.foreign)} director{'ies' if len(self.loaded.foreign) > 1 else 'y'} under runs/ not planned by this "
-                f"experiment, not read: {listed(list(self.loaded.foreign))}."
+                f"Not read, because this experiment does not plan them: {len(self.loaded.foreign)} under runs/: "
+                f"{listed(list(self.loaded.foreign))}."
             )
         return found
 
@@ -123,8 +124,8 @@ class Content:
         runs = self.loaded.runs
         lines = [("task", setting(config["task"])) if config.get("task") else None,
                  ("training", _budget(train, runs)), ("learning rate", _rate(self.loaded, train)),
-                 ("seeds", f"{listed([str(s) for s in self.loaded.meta.get('seeds') or []], most=20)}; seed i fixes data order, "
-                  "evaluation batches and the initial values of shared tensors for every variant"),
+                 ("seeds", f"{listed([str(s) for s in self.loaded.meta.get('seeds') or []], most=20)}; a seed fixes "
+                  "data order, evaluation batches and the initial values of shared tensors for every variant"),
                  ("compared on", f"{metric_label(self.comparison.metric)}, once per run, after training"),
                  ("baseline", ", ".join(f"{k}={setting(v)}" for k, v in (config.get("model") or {}).items())),
                  *(("computed on", machine(e)) for e in self.loaded.environments)]  # fmt: skip
@@ -135,21 +136,22 @@ class Content:
         """How sure the comparison is: unit, test, correction, what these seeds could have found."""
         c = self.comparison
         found = [
-            "The seed is the unit. Each variant is compared with the baseline on the same seeds; intervals are Student t on "
-            "the paired differences.",
-            f"p values are two-sided and Holm-corrected over all {c.n_tests} planned variants of this experiment (those without "
-            "results count as p = 1).",
-            "Nobody is named best on fewer than three seeds, with a diverged seed, or where a test cannot tell two variants apart.",
+            "The seed is the unit. Each variant is compared with the baseline on the same seeds; intervals are Student "
+            "t on the paired differences.",
+            f"p values are two-sided and Holm-corrected over all {c.n_tests} planned variants of this experiment "
+            "(those without results count as p = 1).",
+            "Nobody is named best on fewer than three seeds or with a diverged seed; variants that no test tells apart "
+            "from the best are named beside it.",
         ]  # fmt: skip
         least = [value for row in c.others if math.isfinite(value := c.detectable(row))]
         if least:
             middle = float(np.median(least))
-            found.append(f"Half of the comparisons would find a true difference of {number(middle, decimals(middle))}"
-                         f"{f' {unit(c.metric)}' if unit(c.metric) else ''} with 80 % power (before correction).")  # fmt: skip
+            size = " ".join(filter(None, (number(middle, decimals(middle)), unit(c.metric))))
+            found.append(f"Half of the comparisons would find a true difference of {size} with 80 % power.")
         rho = [row.paired.rho for row in c.others if row.paired and math.isfinite(row.paired.rho)]
         if rho:
-            found.append(f"Median correlation between variant and baseline over seeds: {number(float(np.median(rho)), 2)} "
-                         "(pairing helps where it is positive).")  # fmt: skip
+            shared = number(float(np.median(rho)), 2)
+            found.append(f"Median correlation with the baseline over seeds: {shared} (pairing helps if positive).")
         return found
 
     def repeat(self, run_id: str) -> str:
@@ -171,7 +173,12 @@ def gather(results: Any, experiment: str) -> Content:
 
 def _curves(loaded: Loaded, metric: str) -> tuple[pd.DataFrame, list[str]]:
     """Curves of the drawn metric and the losses; each metrics.jsonl is read once, and checked while it is read."""
-    wanted = {metric.replace("test/", "validation/", 1), f"validation/{metric.rsplit('/', 1)[-1]}", "validation/loss", "train/loss"}
+    wanted = {
+        metric.replace("test/", "validation/", 1),
+        f"validation/{metric.rsplit('/', 1)[-1]}",
+        "validation/loss",
+        "train/loss",
+    }
     table = loaded.curves(wanted)
     have = set(table["run_id"].unique())
     suspects = loaded.runs[(loaded.runs["metrics_sha256"] != "") & ~loaded.runs["run_id"].isin(have)]["run_id"]
@@ -179,7 +186,11 @@ def _curves(loaded: Loaded, metric: str) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _budget(train: Mapping[str, Any], runs: pd.DataFrame) -> str:
-    words = [f"{train[key]} {text}" for key, text in (("steps", "steps"), ("batch_size", "sequences per step")) if key in train]
+    words = [
+        f"{train[key]} {text}"
+        for key, text in (("steps", "steps"), ("batch_size", "sequences per step"))
+        if key in train
+    ]
     done = runs[runs["status"] == "done"]
     if len(done):
         low, high = done["tokens"].min(), done["tokens"].max()
@@ -191,10 +202,16 @@ def _budget(train: Mapping[str, Any], runs: pd.DataFrame) -> str:
 
 
 def _rate(loaded: Loaded, train: Mapping[str, Any]) -> str:
-    rates = {v["name"]: v["changes"]["train.lr"] for v in loaded.meta["variants"] if "train.lr" in (v.get("changes") or {})}
+    rates = {
+        v["name"]: v["changes"]["train.lr"] for v in loaded.meta["variants"] if "train.lr" in (v.get("changes") or {})
+    }
     schedule = f", {setting(train['schedule'])} schedule" if train.get("schedule") else ""
     if rates:
-        return "set per variant: " + listed([f"{name} {setting(rate)}" for name, rate in rates.items()], most=20) + schedule
+        return (
+            "set per variant: "
+            + listed([f"{name} {setting(rate)}" for name, rate in rates.items()], most=20)
+            + schedule
+        )
     rate = lookup({"train": train}, "train.lr")
     return f"fixed at {setting(rate)} for every variant, not tuned{schedule}" if rate is not None else ""
 
@@ -203,5 +220,3 @@ def machine(environment: Mapping[str, Any]) -> str:
     """What a run was computed on, in one line."""
     keys = ("device_name", "device", "torch", "python", "threads", "platform")
     return ", ".join(f"{key.replace('_', ' ')} {environment[key]}" for key in keys if environment.get(key))
-
-

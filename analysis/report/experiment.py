@@ -50,13 +50,21 @@ def write_files(content: Content) -> dict[str, Markup]:
         _, svg = save(made, folder / "figures", name, content.provenance, content.runs_by_variant)
         figures[name] = svg_for_page(svg.read_text(encoding="utf-8"), CAPTIONS[name])
     metric = metric_name(content.comparison.metric)
-    markdown = render("report.md.j2", c=content, captions=CAPTIONS, figures=list(figures), runs=run_rows(content), metric=metric)
+    markdown = render(
+        "report.md.j2", c=content, captions=CAPTIONS, figures=list(figures), runs=run_rows(content), metric=metric
+    )
     write(folder / "report.md", markdown)
     return figures
 
 
 def experiment_page(
-    content: Content, figures: Mapping[str, Markup], *, to_experiment: str, to_files: str, pages: bool = False, overview: str = ""
+    content: Content,
+    figures: Mapping[str, Markup],
+    *,
+    to_experiment: str,
+    to_files: str,
+    pages: bool = False,
+    overview: str = "",
 ) -> str:
     """The page of an experiment.
 
@@ -70,7 +78,8 @@ def experiment_page(
     return render(
         "experiment.html.j2", c=content, figures=figures, captions=CAPTIONS, runs=run_rows(content),
         statuses=STATUSES, curves=experiment_chart(content.comparison, content.curves),
-        metric=metric_name(content.comparison.metric), to_experiment=to_experiment, to_files=to_files, pages=pages, overview=overview,
+        metric=metric_name(content.comparison.metric), to_experiment=to_experiment, to_files=to_files, pages=pages,
+        overview=overview,
     )  # fmt: skip
 
 

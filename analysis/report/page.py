@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 import jinja2
-from matplotlib.figure import Figure
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from analysis.style import styled
 
@@ -24,8 +24,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 def environment() -> jinja2.Environment:
     """Templates with HTML escaping for .html files, strict about names."""
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        autoescape=lambda name: bool(name) and ".html" in name, keep_trailing_newline=True,
+        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, autoescape=lambda name: name is not None and ".html" in name, keep_trailing_newline=True,
     )  # fmt: skip
     made.globals.update(css=Markup(_text("page.css")), script=Markup(_text("page.js")))
     made.filters.update(embedded=embedded, href=href)

@@ -32,11 +32,19 @@ def write_paper(results: Path | str, experiment: str) -> Path:
     names: dict[str, None] = {}
     for width_name, width in WIDTHS.items():
         for name, made in content.figures(width).items():
-            save(made, folder / "figures", f"{name}-{width_name}", content.provenance, content.runs_by_variant, (".pdf",))
+            save(
+                made, folder / "figures", f"{name}-{width_name}", content.provenance, content.runs_by_variant, (".pdf",)
+            )
             names[name] = None
     captions = [(name, latex(f"{CAPTIONS[name]} {protocol_sentence(content)}")) for name in names]
     sentence = latex(" ".join(part for part in (content.answer.sentence, *content.missing) if part))
-    main = render("paper.tex.j2", experiment=latex(experiment), sentence=sentence, figures=captions, tables=[t.name for t in tables])
+    main = render(
+        "paper.tex.j2",
+        experiment=latex(experiment),
+        sentence=sentence,
+        figures=captions,
+        tables=[t.name for t in tables],
+    )
     write(folder / "main.tex", main)
     return folder
 
@@ -44,7 +52,15 @@ def write_paper(results: Path | str, experiment: str) -> Path:
 def paper_tables(content: Content) -> list[Table]:
     """The tables, narrowed to a page, each caption with the protocol."""
     scores = content.tables["scores"]
-    columns = ["variant", metric_name(content.comparison.metric), "n", "Δ to baseline (95 % CI)", "p (Holm)", "wins", "params"]
+    columns = [
+        "variant",
+        metric_name(content.comparison.metric),
+        "n",
+        "Δ to baseline (95 % CI)",
+        "p (Holm)",
+        "wins",
+        "params",
+    ]
     costs = content.tables["costs"].select(["variant", "parameters", "FLOPs / token", "train time", "peak memory"])
     found = [scores.select(columns), content.tables.get("lengths"), costs, content.tables.get("status")]
     protocol = protocol_sentence(content)

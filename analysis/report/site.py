@@ -55,7 +55,9 @@ def _experiment(content: Content, folder: Path) -> dict[str, Any]:
     """Writes an experiment's pages; returns its row of the overview."""
     figures = write_files(content)
     own = f"../../../{content.loaded.experiment}"
-    page = experiment_page(content, figures, to_experiment=own, to_files=f"{own}/report", pages=True, overview="../../index.html")
+    page = experiment_page(
+        content, figures, to_experiment=own, to_files=f"{own}/report", pages=True, overview="../../index.html"
+    )
     write(folder / "index.html", page)
     _runs(content, folder / "runs")
     return _overview_row(content)
@@ -64,7 +66,8 @@ def _experiment(content: Content, folder: Path) -> dict[str, Any]:
 def _overview_row(content: Content) -> dict[str, Any]:
     found, comparison, meta = content.answer, content.comparison, content.loaded.meta
     return {
-        "name": content.loaded.experiment, "question": meta.get("question") or "", "sentence": found.sentence, "cost": found.cost,
+        "name": content.loaded.experiment, "question": meta.get("question") or "", "sentence": found.sentence,
+        "cost": found.cost,
         "verdict": found.verdict, "certain": found.certain, "parts": content.parts, "command": content.command,
         "page": f"experiments/{content.loaded.experiment}/index.html", "metric": metric_name(comparison.metric),
         "variants": len(comparison.rows), "seeds": max(row.planned for row in comparison.rows),
@@ -88,7 +91,9 @@ def _run_values(loaded: Loaded, run: Mapping[str, Any], color: str) -> dict[str,
     directory = loaded.directory(run["run_id"])
     stored = records.read_run(directory)
     curve = read_curve(directory, run["metrics_sha256"] or None)
-    problems = list(stored.damage) + (["metrics.jsonl was altered after the run; its curves are not shown"] if curve is None else [])
+    problems = list(stored.damage) + (
+        ["metrics.jsonl was altered after the run; its curves are not shown"] if curve is None else []
+    )
     result = stored.result if run["status"] in ("done", "diverged") else None
     failure = stored.failure if result is None else None
     return {

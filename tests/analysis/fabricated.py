@@ -155,7 +155,13 @@ def _lengths(lengths: dict[str, int], trained: int | None) -> dict[str, int]:
 def _curve(draw: random.Random, final: float, steps: int, every: int, stop: int) -> Any:
     for step in range(every, stop + 1, every):
         value = final + 2.0 * math.exp(-5 * step / steps) + draw.gauss(0, 0.005)
-        row = {"step": step, "seconds": round(step * 0.02, 3), "train/loss": value - 0.03, "train/lr": 0.003, "train/grad_norm": 0.9}
+        row = {
+            "step": step,
+            "seconds": round(step * 0.02, 3),
+            "train/loss": value - 0.03,
+            "train/lr": 0.003,
+            "train/grad_norm": 0.9,
+        }
         if step % (5 * every) == 0 or step == steps:
             row |= {"validation/loss": value, "validation/accuracy": 1 / (1 + value)}
         yield row
