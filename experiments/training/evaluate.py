@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.tasks import IGNORE, Batch, Evaluation, Task
+from experiments.training.answers import computable
 from experiments.training.forward import Precision, logits_of, moved, precision_context
 from experiments.training.loss import token_losses
 
@@ -43,7 +44,7 @@ def evaluate(
 def metric_names(task: Task) -> list[str]:
     """Every metric that a run on this task records, sorted."""
     names = ["loss", "perplexity", "bits_per_token", "accuracy", *(["exact_match"] if task.sequence_metrics else [])]
-    found = [f"test/{name}" for name in task.text_metrics]
+    found = [f"test/{name}" for name in computable(task)]
     for split in ("validation", "test"):
         for one in task.evaluations(split, 0):  # type: ignore[arg-type]
             found += [f"{split}/{one.name}/{name}" if one.name else f"{split}/{name}" for name in names]

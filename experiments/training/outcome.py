@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.records import METRICS, WEIGHTS, file_digest
 from experiments.tasks import Evaluation
+from experiments.training.answers import text_scores
 from experiments.training.checkpoint import save_weights
 from experiments.training.divergence import finite, score_trouble
 from experiments.training.memory import peak_memory
@@ -16,12 +17,14 @@ from experiments.training.session import Session
 def conclude(run: Session) -> dict[str, Any]:
     """Test scores (unless the run diverged), weights, and the record of the run."""
     test = run.task.evaluations("test", run.config.seed)
-    scores = dict(run.progress.scores)
+    scores, found = dict(run.progress.scores), {}
     if run.diverged is None:
         found = run.score(test, "test")
         run.diverged = score_trouble(run.progress.step, found)
-        scores.update(finite(found))
+    if run.diverged is None:
+        found |= text_scores(run.model, run.task, test, device=run.recipe.device)
         run.write({"step": run.progress.step, "seconds": run.seconds(), **found})
+        scores.update(finite(found))
     run.metrics.flush(sync=True)
     save_weights(run.directory / WEIGHTS, run.model, run_hash=run.run_hash)
     run.mirrors.summary(scores)
