@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.config import digest
 from experiments.records import METRICS, WEIGHTS, file_digest
 from experiments.tasks import Evaluation
 from experiments.training.answers import text_scores
@@ -12,6 +13,9 @@ from experiments.training.checkpoint import save_weights
 from experiments.training.divergence import finite, score_trouble
 from experiments.training.memory import peak_memory
 from experiments.training.session import Session
+from transformer.costs import costs
+
+_counted: dict[str, dict[str, Any]] = {}
 
 
 def conclude(run: Session) -> dict[str, Any]:
@@ -44,9 +48,23 @@ def _record(run: Session, test: Sequence[Evaluation], scores: Mapping[str, float
 
 
 def _cost(run: Session) -> dict[str, Any]:
+    """flops_per_token: of a forward pass at the training length, for a token that the loss is asked of; a training step
+    takes about three times as much. tokens: positions that the model read in training, padding included."""
     progress = run.progress
     peak, how = peak_memory(run.model, run.optimiser, progress.saved_bytes, run.recipe.device)
     return {
-        "tokens": progress.tokens, "steps": progress.step, "seconds": run.seconds(),
+        **_sizes(run), "tokens": progress.tokens, "steps": progress.step, "seconds": run.seconds(),
         "train_seconds": round(progress.train_seconds, 4), "peak_memory_bytes": peak, "peak_memory_measure": how,
     }
+
+
+def _sizes(run: Session) -> dict[str, Any]:
+    length = run.task.train_batch(run.config.seed, 0, 1).inputs.shape[1]
+    key = digest([run.config.model.to_dict(), run.config.task.to_dict(), length])
+    if key not in _counted:  # counting traces a forward pass: once for all seeds of a variant in a worker
+        found = costs(run.model, length=length)
+        _counted[key] = {
+            "parameters": found.parameters, "parameters_non_embedding": found.parameters_non_embedding,
+            "flops_per_token": found.flops_per_token,
+        }
+    return _counted[key]

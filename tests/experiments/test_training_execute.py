@@ -53,7 +53,7 @@ def test_costs_are_those_of_the_model_and_of_the_steps_taken(tmp_path: Path) -> 
     assert cost["steps"] == 12
     assert cost["tokens"] == 12 * 4 * 12  # steps, rows, context
     assert 0 < cost["parameters_non_embedding"] < cost["parameters"]
-    assert cost["flops_per_token"] > 6 * cost["parameters_non_embedding"] * 0.9
+    assert cost["flops_per_token"] > 2 * 0.9 * cost["parameters_non_embedding"]  # two for each weight of a matrix
     assert cost["peak_memory_bytes"] > 4 * 4 * cost["parameters"]  # weights, gradients, two moments, float32
     assert cost["train_seconds"] <= cost["seconds"]
 
