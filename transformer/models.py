@@ -38,6 +38,10 @@ class DecoderLM(nn.Module):
         """
         return self.head(self.decoder(tokens_BL, keep, cache=cache))
 
+    def dry_inputs(self, batch: int, length: int) -> tuple[Tensor, ...]:
+        """Tokens for a pass that only shapes matter to."""
+        return (torch.zeros(batch, length, dtype=torch.long),)
+
 
 class Encoder(nn.Module):
     """A stack in which all tokens see each other, pooled into one vector, and a linear classifier."""
@@ -51,6 +55,10 @@ class Encoder(nn.Module):
     def forward(self, tokens_BL: Tensor, keep: Tensor | None = None) -> Tensor:
         """Logits (B, C). keep: bool (B, L), True = a real token; None = all are."""
         return self.head(self.pool(self.encoder(tokens_BL, keep), keep))
+
+    def dry_inputs(self, batch: int, length: int) -> tuple[Tensor, ...]:
+        """Tokens for a pass that only shapes matter to."""
+        return (torch.zeros(batch, length, dtype=torch.long),)
 
 
 class EncoderDecoder(nn.Module):
@@ -80,6 +88,10 @@ class EncoderDecoder(nn.Module):
             assert source_BS is not None, "neither a source nor its memory"
             memory = self.encode(source_BS, source_keep)
         return self.head(self.decoder(inputs_BL, keep, cache=cache, memory_BSD=memory, memory_keep=source_keep))
+
+    def dry_inputs(self, batch: int, length: int) -> tuple[Tensor, ...]:
+        """Source and target tokens for a pass that only shapes matter to."""
+        return (torch.zeros(batch, length, dtype=torch.long),) * 2
 
     def encode(self, source_BS: Tensor, source_keep: Tensor | None = None) -> Tensor:
         """What the decoder attends to, (B, S, D)."""
@@ -138,9 +150,9 @@ def build(
     Raises:
         ValueError: sizes or options that cannot work, or an encoder without n_classes.
     """
-    for sentence in cautions(config):
-        warnings.warn(sentence, stacklevel=2)
     meta = torch.device(device).type == "meta"
+    for sentence in () if meta else cautions(config):
+        warnings.warn(sentence, stacklevel=2)
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
         model = assemble(config, vocab_size, max_len, n_classes, source_vocab_size)
     if not meta:

@@ -86,9 +86,11 @@ class Attention(nn.Module):
 
     Class attributes:
         takes_bias: can add a positional bias and the scaling matters.
+        products: names of its matrix products in order, for the trace.
     """
 
     takes_bias: ClassVar[bool] = True
+    products: ClassVar[tuple[str, ...]] = ("scores", "weighted sum")
 
     def __init__(self, dims: Dims) -> None:
         super().__init__()

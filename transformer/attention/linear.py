@@ -5,6 +5,7 @@ B batch, H heads, L positions, K d_head, N chunks, C positions a chunk.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -22,8 +23,8 @@ CHUNK = 64  # positions whose pairs are written out; between chunks only the sta
 
 
 def elu_plus_one(x: Tensor) -> Tensor:
-    """elu(x) + 1 = x + 1 above 0, else exp(x); written so that it stays positive where elu(x) rounds to -1."""
-    return torch.where(x > 0, x + 1, x.clamp_max(0).exp())
+    """elu(x) + 1 = max(x, 0) + exp(min(x, 0)), which stays positive where elu(x) rounds to -1."""
+    return x.relu() + x.clamp_max(0.0).exp()
 
 
 @ATTENTION.register("linear", paper="arXiv:2006.16236")
@@ -37,6 +38,7 @@ class Linear(Attention):
     """
 
     takes_bias: ClassVar[bool] = False
+    products: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, dims: Dims) -> None:
         super().__init__(dims)
@@ -52,7 +54,7 @@ class Linear(Attention):
         if pattern.given:
             raise ValueError("linear attention cannot apply a mask over pairs; it knows causal order and padding only")
         precise = torch.promote_types(q_BHLK.dtype, torch.float32)
-        with torch.autocast(q_BHLK.device.type, enabled=False):
+        with _full_precision(q_BHLK.device.type):
             q, k, v = elu_plus_one(q_BHLK.to(precise)), elu_plus_one(k_BHSK.to(precise)), v_BHSK.to(precise)
             if pattern.key_keep is not None:  # after phi, since phi(0) = 1
                 k = k * pattern.key_keep[:, None, -k.shape[-2]:, None]
@@ -62,15 +64,16 @@ class Linear(Attention):
         return _divided(out[..., :-1], out[..., -1:]).to(v_BHSK.dtype), weights
 
     def _causal(self, q: Tensor, k: Tensor, v: Tensor, cache: LayerCache | None) -> Tensor:
-        length, short = q.shape[-2], -q.shape[-2] % CHUNK if q.shape[-2] > CHUNK else 0
-        q, k, v = (_chunks(x, short) for x in (q, k, v))
+        length = q.shape[-2]
+        if length <= CHUNK and cache is None:
+            return _within(q, k, v)
+        q, k, v = _chunks(q), _chunks(k), _chunks(v)
         sums_BHNKV = k.transpose(-2, -1) @ v
         start = torch.zeros_like(sums_BHNKV[:, :, 0]) if cache is None or cache.state is None else cache.state
         before_BHNKV = torch.cat([start[:, :, None], sums_BHNKV[:, :, :-1]], dim=2).cumsum(2)
         if cache is not None:
             cache.state = before_BHNKV[:, :, -1] + sums_BHNKV[:, :, -1]
-        within = (q @ k.transpose(-2, -1)).tril() @ v
-        return (within + q @ before_BHNKV).flatten(2, 3)[:, :, :length]
+        return (_within(q, k, v) + q @ before_BHNKV).flatten(2, 3)[:, :, :length]
 
     def _weights(self, q: Tensor, k: Tensor) -> Tensor:
         scores_BHLS = q @ k.transpose(-2, -1)
@@ -78,10 +81,20 @@ class Linear(Attention):
         return _divided(scores_BHLS, scores_BHLS.sum(-1, keepdim=True))
 
 
-def _chunks(x_BHLK: Tensor, short: int) -> Tensor:
+def _full_precision(device: str) -> AbstractContextManager[object]:
+    """No autocast: in bf16 the sums over keys would lose their small terms."""
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+
+
+def _within(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """sum over j <= i of (q_i k_j) v_j, pair by pair."""
+    return (q @ k.transpose(-2, -1)).tril() @ v
+
+
+def _chunks(x_BHLK: Tensor) -> Tensor:
     """(B, H, L, K) -> (B, H, N, C, K), with zeros at the end: they add nothing to any sum."""
-    x_BHLK = F.pad(x_BHLK, (0, 0, 0, short))
-    return x_BHLK.unflatten(2, (-1, min(CHUNK, x_BHLK.shape[2])))
+    size = min(CHUNK, x_BHLK.shape[2])
+    return F.pad(x_BHLK, (0, 0, 0, -x_BHLK.shape[2] % size)).unflatten(2, (-1, size))
 
 
 def _divided(over: Tensor, under: Tensor) -> Tensor:

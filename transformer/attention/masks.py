@@ -34,6 +34,8 @@ def joined(keep: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tens
     if bias is None:
         return keep
     bias = bias.to(torch.promote_types(dtype, torch.float32))  # bf16 cannot tell distances of 300 and 301 apart
+    if bias.dim() == 3 and not bias.requires_grad:
+        bias = bias[None]  # what fused attention takes; with three, torch writes it out, as a trained bias needs
     return bias if keep is None else bias.masked_fill(~keep, -torch.inf)
 
 

@@ -88,7 +88,8 @@ class MultiHeadAttention(nn.Module):
 
     def heads(self, x_BLD: Tensor) -> Tensor:
         """(B, L, D) -> (B, H, L, K)"""
-        return x_BLD.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        batch, length, width = x_BLD.shape
+        return x_BLD.view(batch, length, self.n_heads, width // self.n_heads).transpose(1, 2)
 
     def _packed(self, x_BLD: Tensor) -> list[Tensor]:
         three = (self.query, self.key, self.value)
