@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from transformer import ModelConfig, build
 
+torch.set_num_threads(1)  # tensors this small wait for threads longer than they compute
 
 class Table(nn.Module):
     """Logits after ... a b are table[a, b] + T lean, T tokens so far; the token before the first counts as 0.

@@ -6,17 +6,17 @@ B prompts, R rows (each prompt `copies` times, next to each other), P prompt len
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from transformer.generation.cache import Cache
 from transformer.slots import Positional
 
-if TYPE_CHECKING:
-    from transformer.generation.cache import Cache
 
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
@@ -36,7 +36,7 @@ class Reader:
 
     Args:
         model: a DecoderLM, an EncoderDecoder with its source, or any module that maps tokens (R, L) to logits
-            (R, L, V); it gets `keep` only when there is padding, and `cache` only if it has `new_cache`.
+            (R, L, V); it gets `keep` only when there is padding, and `cache` only if its forward takes one.
         keep_BP: bool (B, P), True = a real token of the prompts; every later token is real.
         copies: rows for each prompt.
         source, source_keep: int64 and bool (B, S); the source is read once.
@@ -50,7 +50,7 @@ class Reader:
         self._keep_RP = keep_BP.repeat_interleave(copies, 0)
         self._padded = not bool(keep_BP.all())
         self._writer = getattr(model, "decoder", model)
-        self._cache: Cache | None = model.new_cache() if cached and hasattr(model, "new_cache") else None  # type: ignore[operator]
+        self._cache = Cache() if cached and "cache" in inspect.signature(model.forward).parameters else None
         self._read = with_source(model, source, source_keep, copies)
 
     def check_room(self, new_tokens: int) -> None:
@@ -70,13 +70,16 @@ class Reader:
         """float32 (R, V) after tokens_RT, which continue what was read before (int64; new tokens at the end).
 
         Raises:
-            ValueError: the model gives logits that are not numbers.
+            ValueError: the model is a classifier, or gives logits that are not numbers.
         """
         known = 0 if self._cache is None else self._cache.length
         extra: dict[str, Any] = {} if self._cache is None else {"cache": self._cache}
         if self._padded:
-            extra["keep"] = self.keep(tokens_RT.shape[1])[:, known:]
-        logits_RV = self._read(tokens_RT[:, known:], **extra)[:, -1].float()
+            extra["keep"] = self.keep(tokens_RT.shape[1])
+        logits_RLV = self._read(tokens_RT[:, known:], **extra)
+        if logits_RLV.dim() != 3:
+            raise ValueError("this model says one thing of a whole text, as classifiers do; it cannot write one")
+        logits_RV = logits_RLV[:, -1].float()
         if logits_RV.isnan().any():
             raise ValueError("the model's logits are not numbers (NaN): it diverged in training, or is damaged")
         return logits_RV
