@@ -125,7 +125,7 @@ def _failed(task: Task, stop: Stop, error: BaseException) -> tuple[str, str, dic
     asked_to = stop() and type(error).__name__ == "Interrupted"
     kind = stop.reason if asked_to else failures.classify(error, task.directory)
     if kind == "lost":  # its files now belong to another owner
-        return "interrupted", "another launcher took it over", {}
+        return "elsewhere", "", {}
     line, text = failures.one_line(error), "" if asked_to else failures.trace(error)
     if kind == "timed_out":
         line = time_limit_line(task)

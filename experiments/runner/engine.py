@@ -187,7 +187,7 @@ class _Launch:
             self.waiting.appendleft(planned)
             self.on_event(event)
             self._give_up(f"no worker can start: {event.error.splitlines()[0]}")
-        elif event.kind == "killed":
+        elif event.kind == "killed" or (event.kind == "interrupted" and not self.stopped_at):
             self._killed(planned, event)
         else:
             self._end(planned, event)
@@ -199,7 +199,8 @@ class _Launch:
             return
         self.kills[planned.id] += 1
         if self.kills[planned.id] > MOST_KILLS:
-            self._end(planned, replace(event, kind="crashed", error=f"{event.error}, {MOST_KILLS + 1} times"))
+            error = f"{event.error or 'its worker was asked to stop from outside'}, {MOST_KILLS + 1} times"
+            self._end(planned, replace(event, kind="crashed", error=error))
             return
         self.waiting.appendleft(planned)
         self.on_event(replace(event, kind="requeued"))

@@ -58,6 +58,7 @@ class LocalEngine:
     ) -> None:
         self.target, self.imports, self.threads = target, imports, threads
         self._slots = [_Slot(number, device) for number, device in enumerate(devices)]
+        self._stopping = False
         self._scratch = tempfile.TemporaryDirectory(prefix="runner-")
 
     @property
@@ -88,6 +89,7 @@ class LocalEngine:
 
     def stop(self) -> None:
         """Asks every run to write its checkpoint and stop; workers that are still starting end at once."""
+        self._stopping = True
         for slot in self._slots:
             if slot.task is not None and not slot.ready and slot.process is not None:
                 slot.process.kill()
@@ -167,11 +169,17 @@ class LocalEngine:
         elif message[0] == "ended":
             ended: Ended = message[2]
             slot.task = None
-            if ended.kind == "out_of_memory" or (ended.kind in FAILURES and slot.device != "cpu"):
-                self._send(slot, "exit")  # its allocator or its device context may be spoilt: begin anew
+            if self._spoilt(slot, ended):
+                self._send(slot, "exit")
                 self._reap(slot, patience=5.0)
             yield event_of(task, ended.kind, slot.number, error=ended.error, seconds=ended.seconds,
                            metrics=ended.metrics)
+
+    def _spoilt(self, slot: _Slot, ended: Ended) -> bool:
+        """Whether a worker is not to be used again: its allocator or device context may be broken, or somebody other
+        than us has asked it to stop."""
+        broken = ended.kind == "out_of_memory" or (ended.kind in FAILURES and slot.device != "cpu")
+        return broken or (ended.kind == "interrupted" and not self._stopping)
 
     def _died(self, slot: _Slot) -> list[Event]:
         task, age, was_ready = slot.task, self._age(slot), slot.ready

@@ -25,6 +25,7 @@ from experiments.runner.worker import THREAD_VARIABLES, Setup, prepare
 
 NEEDS_RAY = "needs Ray, which is not installed: pip install 'ray>=2.60,<3'  (or use --engine local)"
 BEAT_SECONDS = 1.0
+DESERTED_SECONDS = 60.0  # without news, after which the cluster is asked whether it still has nodes
 
 
 @dataclass
@@ -63,9 +64,16 @@ class RayEngine:
         self.setup = Setup(target, imports, "cuda:0" if on_gpu else "cpu", threads)
         resources = {"num_gpus": 1 / per_gpu} if on_gpu else {}
         self._train = self.ray.remote(_train).options(num_cpus=threads, max_retries=0, **resources)
-        self._board = self.ray.remote(_Board).options(num_cpus=0).remote()
+        self._board = self._beside_us(self.ray.remote(_Board))
         self._given: dict[Any, _Given] = {}
-        self._looked = 0.0
+        self._looked, self._moved = 0.0, time.monotonic()
+
+    def _beside_us(self, actor: Any) -> Any:
+        """An actor on the node of the launcher: it must not die with any other."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(self.ray.get_runtime_context().get_node_id(), soft=False)
+        return actor.options(num_cpus=0, scheduling_strategy=here).remote()
 
     @property
     def free(self) -> int:
@@ -85,6 +93,11 @@ class RayEngine:
             return []
         finished, _ = self.ray.wait(list(self._given), timeout=seconds)
         events = list(self._news())
+        if finished or events:
+            self._moved = time.monotonic()
+        elif time.monotonic() - self._moved > DESERTED_SECONDS:
+            self._moved = time.monotonic()
+            return list(self._deserted())
         for reference in finished:
             given = self._given.pop(reference)
             if not given.started:
@@ -127,6 +140,15 @@ class RayEngine:
                 yield event_of(given.task, "started", given.slot)
             if progress:
                 yield event_of(given.task, "progress", given.slot, **progress)
+
+    def _deserted(self) -> Iterator[Event]:
+        """Ray waits for ever when every node that could train is gone; we do not."""
+        if self.ray.cluster_resources().get("CPU", 0) >= self.setup.threads:
+            return
+        for reference, given in self._given.items():
+            self.ray.cancel(reference, force=True)
+            yield event_of(given.task, "broken", given.slot, error="the Ray cluster has lost every node that can train")
+        self._given.clear()
 
     def _end_of(self, reference: Any) -> Ended:
         known = self.ray.exceptions

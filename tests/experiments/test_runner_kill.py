@@ -194,11 +194,12 @@ def test_a_worker_that_ignores_everything_does_not_outlive_a_killed_launcher(tmp
     until(lambda: all(gone(pid) for pid in workers), seconds=25)
 
 
-def test_workers_killed_in_mid_run_are_replaced_and_their_runs_go_on(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_killed_in_mid_run_are_replaced_and_their_runs_go_on(tmp_path, number):
     launcher = start(tmp_path, variants=1, seeds=3, workers=3, steps=40, step_seconds=0.02)
     until(lambda: len(list(tmp_path.rglob("checkpoint.pt"))) == 3)
     for pid in children(launcher.pid):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     out, _ = launcher.communicate(timeout=30)
     assert launcher.returncode == 0, out
     assert out.count("requeued") == 3
