@@ -143,6 +143,15 @@ class Comparison:
         """The best mean and every row that cannot be told apart from it."""
         return leaders(self.ranked, self.goal)
 
+    def best(self, most: int) -> list[Row]:
+        """The baseline and the best `most` variants, in declared order: what a figure has room for."""
+        if len(self.others) <= most:
+            return list(self.rows)
+        order = [row for row in self.ranked if row is not self.baseline]
+        order += [row for row in self.others if row not in order]
+        kept = {row.variant for row in order[:most]}
+        return [self.baseline, *(row for row in self.others if row.variant in kept)]
+
     def detectable(self, row: Row) -> float:
         """Smallest true difference that these seeds would find with 80 % power, uncorrected; NaN without a spread."""
         if row.paired is None or row.n_pairs < 2 or not row.paired.sd > 0:

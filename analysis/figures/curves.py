@@ -18,7 +18,7 @@ from analysis.style import SCREEN, Look, empty, figure, looks, styled
 from analysis.words import metric_label
 
 IN_ONE_PANEL = 6
-MOST_PANELS = 12
+MOST_VARIANTS = 48
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def panels(comparison: Comparison, *, most: int = IN_ONE_PANEL) -> list[Panel]:
     if len(comparison.others) <= most:
         return [Panel("", tuple(row.variant for row in comparison.others))]
     grouped: dict[str, list[Row]] = {}
-    for row in comparison.others:
+    for row in comparison.best(MOST_VARIANTS)[1:]:
         grouped.setdefault(next(iter(row.changes)) if len(row.changes) == 1 else "several changes", []).append(row)
     found = []
     for title, rows in grouped.items():
@@ -72,7 +72,8 @@ def learning_curves(
     table = loaded.curves() if curves is None else curves
     metric = curve_metric(loaded, comparison.metric, table["metric"].unique().tolist())
     table = table[table["metric"] == metric]
-    shown = panels(comparison)[:MOST_PANELS]
+    shown = panels(comparison)
+    n_shown = sum(len(panel.variants) for panel in shown)
     columns = min(len(shown), 3 if width > 5 else 2)
     lines = math.ceil(len(shown) / columns)
     with styled(width):
@@ -94,7 +95,8 @@ def learning_curves(
             axes.tick_params(labelbottom=True)  # the panel below it may be an empty one
         if limits:
             grid[0].set_ylim(*limits)
-        made.supxlabel("optimiser steps", fontsize=9 if width > 7 else 7.5)
+        cut = f" (the best {n_shown} of {len(comparison.others)} variants)" if n_shown < len(comparison.others) else ""
+        made.supxlabel(f"optimiser steps{cut}", fontsize=9 if width > 7 else 7.5)
         made.supylabel(metric_label(metric), fontsize=9 if width > 7 else 7.5)
     return made
 

@@ -18,7 +18,7 @@ def score_against_length(loaded: Loaded, comparison: Comparison, *, width: float
     found = by_length(loaded, comparison)
     if not found:
         return None
-    names = [row.variant for row in comparison.rows][:MOST]
+    names = [row.variant for row in comparison.best(MOST)]
     look, lengths = looks([row.variant for row in comparison.rows]), list(found)
     with styled(width):
         made = figure(width, max(3.6 if width > 5 else 2.8, 0.19 * len(names) + 0.8))
@@ -43,5 +43,7 @@ def score_against_length(loaded: Loaded, comparison: Comparison, *, width: float
         axes.set_xticks(lengths)
         axes.set_xlabel("evaluation length (tokens)")
         axes.set_ylabel(metric_label(f"test/{last_word(comparison.metric)}"))
-        made.legend(loc="outside right center" if width > 5 else "outside lower center", ncols=1 if width > 5 else 2)
+        cut = f"the best {MOST} of {len(comparison.others)} variants" if len(comparison.others) > MOST else None
+        place, columns = ("outside right center", 1) if width > 5 else ("outside lower center", 2)
+        made.legend(title=cut, loc=place, ncols=columns)
     return made

@@ -15,7 +15,7 @@ from analysis.style import SCREEN, empty, figure, looks, robust_limits, styled
 from analysis.words import metric_label
 
 COSTS = {"parameters": "parameters", "flops_per_token": "FLOPs per token", "train_seconds": "training time (s)"}
-MOST = 36
+MOST = 34
 
 
 def score_against_cost(comparison: Comparison, *, width: float = SCREEN) -> Figure:
@@ -23,7 +23,7 @@ def score_against_cost(comparison: Comparison, *, width: float = SCREEN) -> Figu
 
     Marks at equal cost are set side by side.
     """
-    rows = [row for row in comparison.rows if row.mean][:MOST]
+    rows = [row for row in comparison.best(MOST) if row.mean]
     with styled(width):
         columns = 3 if width > 5 else 1
         per_legend_row = 0.19 if width > 7 else 0.15
@@ -47,8 +47,9 @@ def score_against_cost(comparison: Comparison, *, width: float = SCREEN) -> Figu
         grid[0].set_ylim(*(limits or (min(lows) - pad, max(highs) + pad)))
         made.supylabel(metric_label(comparison.metric), fontsize=9 if width > 7 else 7)
         handles, names = grid[0].get_legend_handles_labels()
+        cut = f"the best {MOST} of {len(comparison.others)} variants" if len(comparison.others) > MOST else None
         place = {"loc": "outside right center"} if columns == 3 else {"loc": "outside lower center", "ncols": 2}
-        made.legend(handles, names, **place)
+        made.legend(handles, names, title=cut, **place)
     return made
 
 
