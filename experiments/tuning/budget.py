@@ -6,11 +6,12 @@ The baseline's own `train.steps` are the budget. With u units a step (tokens, FL
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from experiments.config import ConfigError, RunConfig
+from experiments.config import ConfigError, RunConfig, digest
 from experiments.experiment import BASELINE
 from transformer.registry import Registry
 
@@ -102,7 +103,7 @@ def balanced(experiment: Experiment, made: Made) -> Made:
         raise ConfigError(problems)
     if experiment.match is not None:
         target = _parameters(experiment.baseline)
-        made = [(v, config if v.name == BASELINE else _widened(v, config, target)) for v, config in made]
+        made = [(v, _widened(v, config, target)) for v, config in made]
     if not budget.derives_steps:
         return made
     total = experiment.baseline.train.steps * budget.per_step(BASELINE, experiment.baseline)
@@ -120,23 +121,35 @@ def held_equal(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
         "held_equal": BUDGETS.entry(experiment.budget.name).cls.words,
         "match": experiment.match,
         "derived": {
-            name: {"train.steps": config.train.steps, "model.d_ff": config.model.d_ff} for name, config in first.items()
+            name: {"train.steps": config.train.steps, "model.d_ff": config.model.hidden_width()} for name, config in first.items()
         } if experiment.match or BUDGETS.entry(experiment.budget.name).cls.derives_steps else {},
     }  # fmt: skip
 
 
 def tokens_per_step(config: RunConfig) -> float:
     """Tokens of one training batch, padding included: B * L of the first row (a task's rows may vary a little)."""
-    from experiments.check import build_task
-
-    return config.train.batch_size * int(build_task(config.task).train_batch(0, 0, 1).inputs.shape[1])
+    return config.train.batch_size * _length(config)
 
 
 def flops_per_token(config: RunConfig) -> float:
-    """FLOPs of forward and backward per training token."""
-    from experiments.check import training_flops_per_token
+    """FLOPs of a forward pass for one token of the training length; a training step takes three times as much."""
+    return _flops(digest([config.model.to_dict(), config.task.to_dict()]), config)
 
-    return float(training_flops_per_token(config))
+
+@functools.lru_cache(maxsize=1024)
+def _flops(key: str, config: RunConfig) -> float:
+    from experiments.check import build_task, model_arguments
+    from transformer.costs import costs
+    from transformer.models import build
+
+    model = build(config.model, seed=None, device="meta", **model_arguments(build_task(config.task)))
+    return costs(model, length=_length(config)).flops_per_token
+
+
+def _length(config: RunConfig) -> int:
+    from experiments.check import build_task
+
+    return int(build_task(config.task).train_batch(0, 0, 1).inputs.shape[1])
 
 
 def _conflicts(experiment: Experiment, budget: Budget, variant: Variant) -> list[tuple[str, str]]:
@@ -148,7 +161,7 @@ def _conflicts(experiment: Experiment, budget: Budget, variant: Variant) -> list
 
 
 def _with_steps(variant: Variant, config: RunConfig, steps: float) -> RunConfig:
-    if variant.name == BASELINE:
+    if round(steps) == config.train.steps:
         return config
     try:
         return config.replace({"train.steps": max(1, round(steps))})
@@ -158,18 +171,19 @@ def _with_steps(variant: Variant, config: RunConfig, steps: float) -> RunConfig:
 
 
 def _widened(variant: Variant, config: RunConfig, target: int) -> RunConfig:
-    """The feed-forward width whose parameter count is nearest to the target; the count is linear in the width."""
-    start = config.model.hidden_width()
-    now, more = _parameters(config), _parameters(config.replace({"model.d_ff": start + 8}))
-    slope = (more - now) / 8
-    where = f"variant '{variant.name}'"
-    if slope <= 0:
-        raise ConfigError([(where, "its feed-forward width changes no parameter, so parameters cannot be matched")])
-    width = round(start + (target - now) / slope)
-    if width < 1:
-        text = f"has {now:,} parameters, the baseline {target:,}; no feed-forward width makes up for the difference"
-        raise ConfigError([(where, text)])
-    return config.replace({"model.d_ff": width})
+    """The feed-forward width whose parameter count is nearest to the target."""
+    from transformer.costs import match_d_ff
+
+    if _parameters(config) == target:
+        return config
+    try:
+        model = match_d_ff(config.model, target, lambda one: _parameters(config.replace({"model.d_ff": one.d_ff})))
+    except ZeroDivisionError:
+        text = "its feed-forward width changes no parameter, so parameters cannot be matched"
+        raise ConfigError([(f"variant '{variant.name}'", text)]) from None
+    except ConfigError as error:
+        raise ConfigError([(f"variant '{variant.name}': {path}", text) for path, text in error.problems]) from None
+    return config.replace({"model.d_ff": model.d_ff})
 
 
 def _parameters(config: RunConfig) -> int:

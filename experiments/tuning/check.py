@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.config import ConfigError, RunConfig
 from experiments.strict_yaml import scalar
 from experiments.tuning.defaults import space_of, space_of_field
-from experiments.tuning.space import DefaultRange, Dimension, Part, Space, conditions, holds
+from experiments.tuning.dimensions import DefaultRange, Dimension
+from experiments.tuning.space import Part, Space, conditions, holds
 
 if TYPE_CHECKING:
     from experiments.experiment import Experiment

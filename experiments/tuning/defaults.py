@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from experiments.config import ConfigError, RunConfig
-from experiments.tuning.space import DEFAULT, Choice, DefaultRange, Dimension, Part, Space
+from experiments.tuning.dimensions import DEFAULT, Choice, DefaultRange, Dimension
+from experiments.tuning.space import Part, Space
 from transformer.config import SLOTS
 from transformer.spec import Spec
 

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from experiments import records
 from experiments.config import ConfigError
 from experiments.tuning.choice import Curve, Pick, choose, extended, grid, short
+from experiments.tuning.request import Request, store_name
 from experiments.tuning.scores import Score, read_score, validation_metric
 from experiments.tuning.winners import CHOICE, Winner, write_choice
 from transformer.registry import Registry
+from transformer.spec import Spec
 
 if TYPE_CHECKING:
     from experiments.experiment import Experiment, Run
@@ -33,13 +35,13 @@ class Stage:
     Attributes:
         results: the results root.
         launch: trains these runs of the experiment (those that are missing) and waits for them.
-        tune: carries out studies, for protocols that search; see `driver.Request`.
+        tune: carries out studies, for protocols that search.
     """
 
     experiment: Experiment
     results: Path
     launch: Callable[[list[Run]], Outcome]
-    tune: Callable[[Any], Outcome]
+    tune: Callable[[Request], Outcome]
 
 
 class Protocol(ABC):
@@ -55,7 +57,7 @@ class Protocol(ABC):
 
     def conclude(self, experiment: Experiment, results: Path) -> None:
         """Records what was decided, from what is stored; nothing where nothing is decided."""
-        return None
+        return
 
     def carry_out(self, stage: Stage) -> Outcome:
         """Launches what is wanted until no more is."""
@@ -128,7 +130,8 @@ class LearningRateGrid(Protocol):
         curves = by_rate.curves(rates, results)
         write_choice(
             results, experiment, protocol=experiment.protocol, metric=validation_metric(experiment.metric),
-            final=_all_ended(curves), winners={name: _winner(by_rate, name, curve, experiment) for name, curve in curves.items()},
+            final=_all_ended(curves),
+            winners={name: _winner(by_rate, name, curve, experiment) for name, curve in curves.items()},
             tried={run.id: {LR: lr} for lr in rates for seed in experiment.seed_list() for run in by_rate.at(lr, seed)},
         )
 
@@ -244,7 +247,8 @@ class Search(Protocol):
 
     def carry_out(self, stage: Stage) -> Outcome:
         """The studies first; then, once every variant has its winner, the runs that are reported."""
-        outcome = stage.tune(self)
+        request = Request(trials=self.trials, sampler=Spec(self.sampler), seeds=self.seeds, study="search")
+        outcome = stage.tune(request)
         if outcome.exit_code or self._winners(stage.experiment, stage.results) is None:
             return outcome
         return super().carry_out(stage)
@@ -252,14 +256,9 @@ class Search(Protocol):
     def _winners(self, experiment: Experiment, results: Path) -> dict[str, dict[str, Any]] | None:
         """variant -> tuned values; None while the studies are not finished."""
         try:
-            content = records.read_json(results / study_name(experiment) / CHOICE)
+            content = records.read_json(results / store_name(experiment.name, "search") / CHOICE)
         except (FileNotFoundError, records.Damaged):
             return None
         if not content.get("final"):
             return None
         return {name: dict(of["values"]) for name, of in content["variants"].items() if of["values"]}
-
-
-def study_name(experiment: Experiment) -> str:
-    """Name under which an experiment's studies and their trials lie: `<experiment>-tune`."""
-    return f"{experiment.name[: 64 - len('-tune')]}-tune"
