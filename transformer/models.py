@@ -6,10 +6,13 @@ B batch, L positions, S source positions, D d_model, V vocabulary, C classes.
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from transformer.blocks import Embedding, Stack
 from transformer.config import ModelConfig
@@ -154,11 +157,22 @@ def build(
     for sentence in () if meta else cautions(config):
         warnings.warn(sentence, stacklevel=2)
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
-        model = assemble(config, vocab_size, max_len, n_classes, source_vocab_size)
+        with _Unfilled() if meta else nullcontext():
+            model = assemble(config, vocab_size, max_len, n_classes, source_vocab_size)
     if not meta:
         dims = config.dims(vocab_size=vocab_size, max_len=max_len)
         initialise(model, INIT.build(config.init, dims), seed)
     return model.to(device)
+
+
+class _Unfilled(TorchFunctionMode):
+    """torch.nn.init does nothing: on the `meta` device it would import a compiler, for 2 s, to fill shapes."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def assemble(
