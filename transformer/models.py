@@ -156,9 +156,9 @@ def build(
     meta = torch.device(device).type == "meta"
     for sentence in () if meta else cautions(config):
         warnings.warn(sentence, stacklevel=2)
-    with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
-        with _Unfilled() if meta else nullcontext():
-            model = assemble(config, vocab_size, max_len, n_classes, source_vocab_size)
+    filling = _Unfilled() if meta else nullcontext()
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"), filling:
+        model = assemble(config, vocab_size, max_len, n_classes, source_vocab_size)
     if not meta:
         dims = config.dims(vocab_size=vocab_size, max_len=max_len)
         initialise(model, INIT.build(config.init, dims), seed)
