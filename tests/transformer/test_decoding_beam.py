@@ -117,6 +117,16 @@ def test_a_batch_of_three_is_three_batches_of_one(beams: int, early_stopping: ob
         torch.testing.assert_close(together.scores[row], alone.scores[0])
 
 
+def test_early_stopping_saves_steps() -> None:
+    steps = {}
+    for early_stopping in MODES:
+        model = table(0, vocab=6)
+        generate(model, torch.tensor(PROMPTS), Decode(
+            beams=2, early_stopping=early_stopping, eos_id=3, max_new_tokens=30))
+        steps[early_stopping] = len(model.calls)
+    assert steps[True] < steps[False] < steps["never"]
+
+
 def test_a_higher_length_penalty_favours_longer_texts() -> None:
     model = table(1, vocab=6)
     lengths = [

@@ -75,6 +75,12 @@ def test_top_p_is_the_smallest_set_that_reaches_p(p: float) -> None:
         assert (probabilities[row][~kept[row]] <= inside[0]).all()
 
 
+def test_a_set_that_reaches_p_exactly_is_enough() -> None:
+    halves = torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]).log()
+    assert halves.softmax(-1).tolist() == [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
+    assert (keep_top_p(halves, 0.5) > -INF).tolist() == [[True, False, False], [False, False, True]]
+
+
 def test_top_p_after_top_k_sees_only_what_top_k_left() -> None:
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
     both = warp(logits, Decode(temperature=1.0, top_k=2, top_p=0.6))  # 0.5 / 0.8 = 0.625 is enough alone
