@@ -120,6 +120,7 @@ def t5(
     for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
         source.take_optional(copy)
     tied = (head is None or torch.equal(head, token)) if tied is None else tied
+    head = None if tied else head
     gated = source.has("encoder.block.0.layer.1.DenseReluDense.wi_0.weight")
     d_ff = source.shape(f"encoder.block.0.layer.1.DenseReluDense.{'wi_0' if gated else 'wi'}.weight")[0]
     buckets = source.shape(T5_BIAS.format(stack="encoder"))[0]
@@ -199,7 +200,8 @@ def _loaded(
     config: ModelConfig, ours: Mapping[str, Tensor], source: _Source, *, vocab_size: int, max_len: int
 ) -> Model:
     source.check_empty()
-    model = assemble(config, vocab_size, max_len).to(ours["head.weight"].dtype)
+    with torch.random.fork_rng(devices=[]):
+        model = assemble(config, vocab_size, max_len).to(ours["head.weight"].dtype)
     try:
         model.load_state_dict(dict(ours))
     except RuntimeError as error:
