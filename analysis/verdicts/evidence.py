@@ -105,7 +105,8 @@ class Evidence:
     def score(self, variant: str, seed: int, metric: str) -> float:
         """A run's number.
 
-        A diverged run scores what it had before training: its starting loss for a loss, 0 for an accuracy.
+        A diverged run scores what it had before training: its starting loss for a loss, 0 for an accuracy, 1 for an
+        error rate.
         `name@0.5` is the curve's value half-way, `clipped_share`, `spikes` and `failed` are counted from the run,
         `cost/name` is a cost, and `probe/name` what a probe measured on the trained weights.
 
@@ -144,9 +145,9 @@ class Evidence:
         start = self.start(row.run_id)
         if name == "loss":
             return start
-        if name == "perplexity":
-            return None if start is None else math.exp(start)
-        return 0.0
+        if start is not None and name in ("perplexity", "bits_per_token"):
+            return math.exp(start) if name == "perplexity" else start / math.log(2)
+        return 1.0 if name.endswith("error_rate") else 0.0
 
     def start(self, run_id: str) -> float | None:
         """The loss at a run's first step; where it was not logged, the median of the other runs'."""

@@ -13,7 +13,7 @@ from analysis.statistics import sign_flip
 from analysis.verdicts.decision import Decision, Label
 from analysis.verdicts.evidence import Gaps
 from analysis.verdicts.levels import Level
-from analysis.verdicts.rules import Difference, Equivalence, Rule
+from analysis.verdicts.rules import Difference, Equivalence, Harmless, Rule
 
 State = Literal["passed", "failed", "not tried"]
 SECOND = "second"  # the name of the second task in claim.json's cells
@@ -52,7 +52,7 @@ def _neighbours(rule: Difference, label: Label, seeds: Sequence[int]) -> Gate:
 
 def _sign_flip(rule: Difference, decision: Decision, seeds: Sequence[int], level: Level) -> Gate:
     name = "sign-flip test"
-    if isinstance(rule, Equivalence) or (decision.label == "REFUTED" and decision.detail != "reversed"):
+    if not _claims_difference(rule, decision):
         return Gate(name, "not tried", "it tests for a difference, and none is claimed")
     values = rule.contrast.values(seeds)
     try:
@@ -60,6 +60,12 @@ def _sign_flip(rule: Difference, decision: Decision, seeds: Sequence[int], level
     except ValueError:
         return Gate(name, "not tried", f"no {len(values)} seeds can reach p < {level.support:.3g} with it")
     return Gate(name, "passed" if found.p < level.support else "failed", f"p = {found.p:.2g}")
+
+
+def _claims_difference(rule: Difference, decision: Decision) -> bool:
+    if isinstance(rule, Harmless):
+        return decision.label == "REFUTED"
+    return not isinstance(rule, Equivalence) and (decision.label == "SUPPORTED" or decision.detail == "reversed")
 
 
 def _second(rule: Difference, label: Label, seeds: Sequence[int]) -> Gate:

@@ -3,6 +3,7 @@
     exact        every measured value lies where it must                        kind: exact
     difference   a weighted sum of scores is at least delta                     kinds: quality, stability, generation
     equivalence  a weighted sum of scores lies within -delta and delta          kind: quality
+    harmless     a weighted sum of scores, positive = harm, is below delta      kind: quality
     rates        some arms fail more often than others, by delta                kind: stability
     ratio        a cost is below a share of another, over repeats               kind: cost
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from analysis.statistics import fisher, mean_interval, rate_interval
@@ -81,6 +82,19 @@ class Equivalence(Difference):
 
     def agrees(self, label: Label, value: float) -> bool:
         return (abs(value) < self.delta) == (label == "SUPPORTED")
+
+
+@dataclass(frozen=True)
+class Harmless(Difference):
+    """D < delta, D the harm: what refutes a difference supports this, and the other way round."""
+
+    def decide(self, seeds: Sequence[int], level: Level) -> Decision:
+        found = decide_difference(self.contrast.values(seeds), delta=self.delta, level=level)
+        turned: dict[Label, Label] = {"SUPPORTED": "REFUTED", "REFUTED": "SUPPORTED", "INCONCLUSIVE": "INCONCLUSIVE"}
+        return replace(found, label=turned[found.label], detail="", p=found.p_refute, p_refute=found.p)
+
+    def agrees(self, label: Label, value: float) -> bool:
+        return (value < self.delta) == (label == "SUPPORTED")
 
 
 @dataclass(frozen=True)
@@ -204,12 +218,11 @@ class Ratio:
         return ()
 
 
-def _difference(evidence: Evidence, part: Mapping[str, Any]) -> Rule:
-    return Difference(Contrast(evidence, terms_of(part["rule"]["terms"])), float(part["rule"]["delta"]))
+def _about_difference(kind: type[Difference]) -> Callable[[Evidence, Mapping[str, Any]], Rule]:
+    def make(evidence: Evidence, part: Mapping[str, Any]) -> Rule:
+        return kind(Contrast(evidence, terms_of(part["rule"]["terms"])), float(part["rule"]["delta"]))
 
-
-def _equivalence(evidence: Evidence, part: Mapping[str, Any]) -> Rule:
-    return Equivalence(Contrast(evidence, terms_of(part["rule"]["terms"])), float(part["rule"]["delta"]))
+    return make
 
 
 def _rates(evidence: Evidence, part: Mapping[str, Any]) -> Rule:
@@ -218,8 +231,9 @@ def _rates(evidence: Evidence, part: Mapping[str, Any]) -> Rule:
 
 
 RULES: dict[str, Callable[[Evidence, Mapping[str, Any]], Rule]] = {
-    "difference": _difference,
-    "equivalence": _equivalence,
+    "difference": _about_difference(Difference),
+    "equivalence": _about_difference(Equivalence),
+    "harmless": _about_difference(Harmless),
     "rates": _rates,
     "exact": lambda evidence, part: Exact(evidence, part["name"]),
     "ratio": lambda evidence, part: Ratio(evidence, part["name"], float(part["rule"]["at_most"])),

@@ -22,11 +22,11 @@ Kind = Literal["exact", "stability", "quality", "cost", "generation"]
 RULES: dict[str, tuple[str, ...]] = {
     "exact": ("exact",),
     "stability": ("rates", "difference"),
-    "quality": ("difference", "equivalence"),
+    "quality": ("difference", "equivalence", "harmless"),
     "cost": ("ratio", "difference"),
     "generation": ("difference",),
 }
-BY_SEEDS = ("difference", "equivalence", "rates")
+BY_SEEDS = ("difference", "equivalence", "harmless", "rates")
 SECOND = "second"
 STANDARD = "standard"
 
@@ -214,6 +214,11 @@ def guard(
 def equivalence(terms: Sequence[Mapping[str, Any]], delta: float, unit: str = "") -> dict[str, Any]:
     """The contrast lies within -delta and delta."""
     return {"name": "equivalence", "terms": list(terms), "delta": delta, "unit": unit}
+
+
+def harmless(terms: Sequence[Mapping[str, Any]], delta: float, unit: str = "") -> dict[str, Any]:
+    """The contrast, turned so that positive is harm, stays below delta."""
+    return {"name": "harmless", "terms": list(terms), "delta": delta, "unit": unit}
 
 
 def rates(more: Sequence[str], fewer: Sequence[str], delta: float) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def _temperature(logits: Tensor) -> list[Value]:
     entropy, hotter = (torch.special.entr(x).sum(-1) for x in (logits.softmax(-1), hot))
     made, prompts = _small(), tokens(4, 6, VOCAB, "decoding")
     greedy = generate(made, prompts, Decode(max_new_tokens=12)).tokens
-    cold_text = generate(made, prompts, Decode(max_new_tokens=12, temperature=1e-6), generator=torch_stream("claims")).tokens
+    icy = Decode(max_new_tokens=12, temperature=1e-6)
+    cold_text = generate(made, prompts, icy, generator=torch_stream("claims")).tokens
     return [
         Value("temperature", "above 1: least gain in entropy, nats", float((hotter - entropy).min()), low=0.0),
         Value("temperature", "near 0: least probability of the likeliest token", float(cold.amax(-1).min()), low=0.9),
@@ -66,10 +67,10 @@ def _beams() -> list[Value]:
     many = generate(made, prompts, Decode(max_new_tokens=8, beams=8, length_penalty=0.0))
     lengths = {p: _ended(made, prompts, p) for p in (0.0, 2.0)}
     return [
-        Value("beams", "one beam: tokens that differ from greedy", float((one.tokens != greedy.tokens).sum()), high=0.0),
+        Value("beams", "one beam: tokens unlike greedy", float((one.tokens != greedy.tokens).sum()), high=0.0),
         Value("beams", "eight beams: least gain in log p over greedy", float((many.scores - greedy.scores).min()),
               low=-1e-4),
-        Value("length-penalty", "mean length at penalty 2 less that at 0, tokens", lengths[2.0] - lengths[0.0], low=0.1),
+        Value("length-penalty", "mean length at penalty 2 less that at 0", lengths[2.0] - lengths[0.0], low=0.1),
         Value("cache", "tokens that differ with and without", float((cached.tokens != greedy.tokens).sum()), high=0.0),
     ]  # fmt: skip
 

@@ -24,8 +24,10 @@ def rank_collapse() -> list[Value]:
 
 
 def _spread(depth: int, placement: str) -> float:
-    made = model(VOCAB, LENGTH, n_classes=2, architecture="encoder", n_layers=depth, placement={"name": placement},
-                 init={"name": "xavier"}, embedding_scale="sqrt_d_model", positional={"name": "none"}).eval()  # fmt: skip
+    made = model(
+        VOCAB, LENGTH, n_classes=2, architecture="encoder", n_layers=depth, placement={"name": placement},
+        init={"name": "xavier"}, embedding_scale="sqrt_d_model", positional={"name": "none"},
+    ).eval()
     with torch.no_grad():
         x_BLD: Tensor = made.encoder(tokens(4, LENGTH, VOCAB, "depth"))  # type: ignore[operator, union-attr]
     return float((x_BLD - x_BLD.mean(1, keepdim=True)).norm() / x_BLD.norm())

@@ -36,7 +36,7 @@ def normal(*shape: int, address: object = 0) -> Tensor:
 
 
 def future_influence(language_model: nn.Module, tokens_BL: Tensor) -> float:
-    """max |d logits_t / d x_s| over s > t, x the token embeddings, along one fixed direction of the logits of each t."""
+    """max |d logits_t / d x_s| over s > t, x token embeddings, along one direction of the logits of each t."""
     held: list[Tensor] = []
 
     def hold(module: nn.Module, given: Any, out: Tensor) -> Tensor:

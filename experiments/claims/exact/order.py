@@ -15,19 +15,19 @@ SAME, DIFFERENT = 1e-5, 1e-4
 
 
 def needs_position() -> list[Value]:
-    """Does exchanging who does it and to whom change an encoder's answer; does the order of a prefix reach a decoder?"""
+    """Does exchanging who does what to whom change an encoder's answer; does a prefix's order reach a decoder?"""
     task = build_task(Spec("word_order"))
     causal = {layers: _prefix_effect(layers) for layers in (1, 2)}
     return [
-        Value("encoder-blind", "no positions: largest change of a logit by exchanging the nouns", _exchange(task, "none"),
+        Value("encoder-blind", "no positions: change of a logit by exchanging nouns", _exchange(task, "none"),
               high=SAME),
-        Value("encoder-blind", "no positions: share of exchanged pairs of which both are right", _both_right(task, "none"),
+        Value("encoder-blind", "no positions: exchanged pairs of which both are right", _both_right(task, "none"),
               high=0.0),
-        Value("encoder-blind", "sinusoidal: largest change of a logit by exchanging the nouns",
+        Value("encoder-blind", "sinusoidal: change of a logit by exchanging nouns",
               _exchange(task, "sinusoidal"), low=DIFFERENT),
-        Value("decoder-blind", "one layer, no positions: change of the last logits by reordering the prefix", causal[1],
+        Value("decoder-blind", "one layer, no positions: effect of the prefix's order", causal[1],
               high=SAME),
-        Value("decoder-blind", "two layers, no positions: change of the last logits by reordering the prefix", causal[2],
+        Value("decoder-blind", "two layers, no positions: effect of the prefix's order", causal[2],
               high=SAME),
     ]  # fmt: skip
 

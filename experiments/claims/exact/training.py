@@ -25,7 +25,7 @@ def label_smoothing() -> list[Value]:
     floor = -float((best.exp() * best).sum())
     return [
         Value("finite", "gradient at p = (1 - e) onehot + e / V", _gradient(best, target, SMOOTHING), high=1e-6),
-        Value("finite", "least loss less the entropy of that p, nats", _loss(best, target, SMOOTHING) - floor, -1e-6, 1e-6),
+        Value("finite", "least loss - entropy of that p, nats", _loss(best, target, SMOOTHING) - floor, -1e-6, 1e-6),
         Value("finite", "plain loss: gradient there", _gradient(best, target, 0.0), low=1e-2),
         Value("finite", "plain loss: what growing the logits twice still gains, nats",
               _loss(best, target, 0.0) - _loss(2 * best, target, 0.0), low=1e-3),

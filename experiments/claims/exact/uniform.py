@@ -16,7 +16,7 @@ ROWS, LENGTH, VOCAB = 512, 33, 4
 
 
 def attention() -> list[Value]:
-    """Accuracy of a head whose queries are all zero, so that its entropy is ln L, where two different things are asked."""
+    """Accuracy of a head whose queries are zero, so that its entropy is ln L, where two different things are asked."""
     rows = tokens(ROWS, LENGTH, VOCAB, "uniform")
     seen, entropy = _uniform(rows)
     majority = F.one_hot(rows, VOCAB).sum(1)
