@@ -91,7 +91,7 @@ def test_lengths_become_columns_and_the_trained_one_is_marked(tmp_path):
     loaded = load(tmp_path, "length")
     table = length_table(loaded, compare(loaded))
     assert [c.title for c in table.columns] == ["variant", "length 8 (trained)", "length 10", "length 20"]
-    assert [row[0].text for row in table.rows][0] == "baseline"
+    assert table.rows[0][0].text == "baseline"
     assert table.rows[0][3].bold
 
 
