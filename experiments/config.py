@@ -90,7 +90,6 @@ class RunConfig(Frozen):
 
     def identity(self) -> dict[str, Any]:
         """Every field that can change a number, with component, task and schedule options resolved to values."""
-        from experiments.tasks import TASKS
         from experiments.training.schedules import SAMPLING, SCHEDULES
 
         train = self.train.to_dict()
@@ -99,8 +98,20 @@ class RunConfig(Frozen):
         if self.train.scheduled_sampling is not None:
             train["scheduled_sampling"] = SAMPLING.identity(self.train.scheduled_sampling)
         return {
-            "model": self.model.identity(), "task": TASKS.identity(self.task), "train": train, "seed": self.seed,
+            "model": self.model.identity(), "task": task_identity(self.task), "train": train, "seed": self.seed,
         }
+
+
+def task_identity(spec: Spec) -> dict[str, Any]:
+    """A task's name, version, options and the content of its data; where a file lies does not count."""
+    from experiments.check import build_task
+    from experiments.tasks import TASKS
+
+    identity = TASKS.identity(spec)
+    task = build_task(spec)
+    for option in task.file_options:
+        identity["options"].pop(option)
+    return {**identity, "data": list(task.data_files.values())}
 
 
 def digest(identity: Any) -> str:

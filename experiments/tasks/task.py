@@ -66,7 +66,8 @@ class Task:
         pad_id: what fills the end of short rows.
         loss_floor: the least loss that any model can reach, nats per token; None = unknown.
         sequence_metrics: whether exact match (every asked token of a row right) means something.
-        data_files: sha256 of each data file by name, part of the record of a run.
+        data_files: sha256 of each data file by name; part of the record of a run, and of its identity.
+        file_options: options that name files; their content counts in a run's identity, the path does not.
         bos_id, eos_id: what a decoder starts from and stops at; None = it continues a prompt without end.
         class_names: what each class of a classification task stands for.
         text_metrics: names of the metrics that `score_text` gives; empty = there are none.
@@ -81,6 +82,7 @@ class Task:
     loss_floor: float | None = None
     sequence_metrics: bool = False
     data_files: Mapping[str, str] = MappingProxyType({})
+    file_options: ClassVar[tuple[str, ...]] = ()
     bos_id: int | None = None
     eos_id: int | None = None
     class_names: Sequence[str] = ()

@@ -44,6 +44,7 @@ class Text(Task):
     """
 
     name: ClassVar[str] = "text"
+    file_options = ("path",)
 
     def __init__(
         self,

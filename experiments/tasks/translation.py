@@ -43,6 +43,7 @@ class Translation(Pairs):
 
     name = "translation"
     text_metrics = ("bleu", "chrf")
+    file_options = ("pairs_file",)
 
     def __init__(
         self,

@@ -64,3 +64,45 @@ def test_configs_travel_to_other_processes():
 def test_the_digest_ignores_the_order_of_keys_and_sees_every_value():
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest({"a": 1, "b": 2}) != digest({"a": 1, "b": 2.5})
+
+
+def text_at(path):
+    return RunConfig(task=Spec("text", path=str(path)))
+
+
+def test_identity_follows_the_content_of_a_file_and_not_its_path(tmp_path):
+    for name, text in (("a.txt", "abcd " * 2000), ("b.txt", "abcd " * 2000), ("c.txt", "abce " * 2000)):
+        (tmp_path / name).write_text(text)
+    a, b, c = (digest(text_at(tmp_path / name).identity()) for name in ("a.txt", "b.txt", "c.txt"))
+    assert a == b
+    assert a != c
+
+
+CHANGES = {
+    "model.d_model": 128, "model.n_layers": 3, "model.n_heads": 2, "model.d_ff": 100, "model.max_len": 99,
+    "model.dropout": 0.1, "model.bias": False, "model.tied": False, "model.embedding_scale": 2.0,
+    "model.positional": "rope", "model.attention": {"name": "window", "window": 3}, "model.scaling": "none",
+    "model.feedforward": "relu", "model.norm": "rmsnorm", "model.placement": "post", "model.init": "xavier",
+    "model.architecture": "encoder", "model.pooling": "first", "model.logit_scale": 0.5, "task": {"name": "text", "context": 32},
+    "train.steps": 501, "train.batch_size": 31, "train.lr": 0.004, "train.schedule": "linear", "train.warmup": 3,
+    "train.weight_decay": 0.2, "train.beta1": 0.8, "train.beta2": 0.9, "train.clip": None, "train.eval_every": 7,
+    "train.patience": 3, "train.accumulate": 2, "train.precision": "bf16", "train.label_smoothing": 0.1,
+    "train.checkpoint_activations": True, "train.scheduled_sampling": "linear", "train.overfit_one_batch": True,
+    "seed": 1,
+}
+
+
+def fields(config, prefix=""):
+    for name, value in config:
+        yield from fields(value, f"{name}.") if name in ("model", "train") else [f"{prefix}{name}"]
+
+
+@pytest.mark.parametrize("path", list(fields(RunConfig())))
+def test_every_field_that_can_change_a_number_changes_the_identity(path):
+    before = RunConfig()
+    assert digest(before.replace({path: CHANGES[path]}).identity()) != digest(before.identity())
+
+
+def test_what_is_written_out_equals_what_is_left_to_its_default():
+    spelt_out = RunConfig(train=TrainConfig(warmup=50), model=ModelConfig(d_ff=256, positional=Spec("learned", std=0.02)))
+    assert digest(spelt_out.identity()) == digest(RunConfig().identity())
