@@ -15,7 +15,7 @@ from transformer.models import DecoderLM, EncoderDecoder, Model, assemble
 from transformer.spec import Spec
 
 Weights = Mapping[str, Tensor]
-BUFFERS = re.compile(r"(attn\.(masked_)?bias|rotary_emb\.inv_freq)$")  # fixed tables that old files carry
+BUFFERS = re.compile(r"(\.attn\.(masked_)?bias|rotary_emb\.inv_freq)$")  # fixed tables that old files carry
 
 
 def gpt2(weights: Weights, *, n_heads: int, eps: float = 1e-5) -> DecoderLM:
@@ -42,9 +42,9 @@ def gpt2(weights: Weights, *, n_heads: int, eps: float = 1e-5) -> DecoderLM:
         for kind in ("weight", "bias"):
             three = source.take(f"{theirs}attn.c_attn.{kind}").chunk(3, dim=-1)
             for name, part in zip(("query", "key", "value"), three, strict=True):
-                ours[f"{layer}self_attention.{name}.{kind}"] = part.T
+                ours[f"{layer}self_attention.{name}.{kind}"] = part.t()
             for name, their_name in GPT2_LINEAR.items():
-                ours[f"{layer}{name}.{kind}"] = source.take(f"{theirs}{their_name}.{kind}").T
+                ours[f"{layer}{name}.{kind}"] = source.take(f"{theirs}{their_name}.{kind}").t()
             for name, their_name in GPT2_NORM.items():
                 ours[f"{layer}{name}.norm.{kind}"] = source.take(f"{theirs}{their_name}.{kind}")
     for kind in ("weight", "bias"):
