@@ -35,6 +35,7 @@ class Progress:
         start_loss: loss of the first step. high_steps: steps in a row with a loss far above it.
         best_step, best_loss: the best validation so far. worse: validations since then.
         scores: the last finite validation scores.
+        length: positions of the first training batch.
         saved_bytes: what one forward pass keeps for its backward pass (see memory.py).
         metrics_bytes: length of metrics.jsonl.
     """
@@ -50,6 +51,7 @@ class Progress:
     best_loss: float = math.inf
     worse: int = 0
     scores: dict[str, float] = field(default_factory=dict)
+    length: int = 0
     saved_bytes: int = 0
     metrics_bytes: int = 0
 

@@ -55,12 +55,12 @@ def _set_scores(
     model: nn.Module, batches: Sequence[Batch], sequences: bool, device: str, precision: Precision
 ) -> dict[str, float]:
     totals = torch.zeros(5, dtype=torch.float64)  # nats, asked, right, whole rows, asked rows
-    for sums in _batch_sums(model, batches, device, precision):
-        totals += sums.cpu()
-    nats, asked, right, whole, rows = totals.tolist()
+    for nats, counts in _batch_sums(model, batches, device, precision):
+        totals += torch.cat([nats.cpu().view(1), counts.cpu().double()])
+    total, asked, right, whole, rows = totals.tolist()
     if not asked:
         return {}
-    loss = nats / asked
+    loss = total / asked
     scores = {
         "loss": loss, "perplexity": math.exp(loss) if loss < 700 else math.inf,
         "bits_per_token": loss / math.log(2), "accuracy": right / asked,
@@ -70,7 +70,7 @@ def _set_scores(
 
 def _batch_sums(
     model: nn.Module, batches: Sequence[Batch], device: str, precision: Precision
-) -> Iterator[Tensor]:
+) -> Iterator[tuple[Tensor, Tensor]]:
     for batch in batches:
         batch = moved(batch, device)
         with precision_context(precision, device):
@@ -79,5 +79,6 @@ def _batch_sums(
         right = (logits.argmax(-1) == batch.targets) & asked
         per_row = asked.view(len(batch), -1)
         whole = (right.view(len(batch), -1) | ~per_row).all(1) & per_row.any(1)
-        nats = token_losses(logits, batch.targets).double().sum()
-        yield torch.stack([nats, *(flag.sum().double() for flag in (asked, right, whole, per_row.any(1)))])
+        losses = token_losses(logits, batch.targets)
+        losses = losses.cpu() if device.startswith("mps") else losses  # which has no float64
+        yield losses.double().sum(), torch.stack([flag.sum() for flag in (asked, right, whole, per_row.any(1))])

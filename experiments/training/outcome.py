@@ -59,7 +59,7 @@ def _cost(run: Session) -> dict[str, Any]:
 
 
 def _sizes(run: Session) -> dict[str, Any]:
-    length = run.task.train_batch(run.config.seed, 0, 1).inputs.shape[1]
+    length = run.progress.length
     key = digest([run.config.model.to_dict(), run.config.task.to_dict(), length])
     if key not in _counted:  # counting traces a forward pass: once for all seeds of a variant in a worker
         found = costs(run.model, length=length)

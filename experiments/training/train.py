@@ -87,7 +87,7 @@ def one_step(run: Session) -> StepResult:
     )
     count(run, result, len(batch) * batch.inputs.shape[1], time.perf_counter() - began)
     if kept is not None:
-        run.progress.saved_bytes = kept.nbytes()
+        run.progress.length, run.progress.saved_bytes = batch.inputs.shape[1], kept.nbytes()
     return result
 
 

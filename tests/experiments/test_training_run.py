@@ -248,3 +248,24 @@ def test_training_options_out_of_range_are_found_before_anything_trains(
     train: dict[str, Any], path: str, sentence: str
 ) -> None:
     assert run_problems(config(**train)) == [(path, sentence)]
+
+
+def test_a_classifier_has_no_answers_to_sample() -> None:
+    classifier = config(
+        task=Spec("language_id"), model={"architecture": "encoder"}, scheduled_sampling=Spec("linear"),
+    )
+    assert run_problems(classifier) == [(
+        "train.scheduled_sampling",
+        "an encoder reads no answer of its own, so there is nothing to sample; leave it out",
+    )]
+
+
+def test_a_classifier_learns_its_batch_and_is_scored(tmp_path: Path) -> None:
+    tiny = config(
+        task=Spec("language_id", eval_rows=64), model={"architecture": "encoder"}, steps=60, eval_every=60, lr=1e-2,
+        overfit_one_batch=True,
+    )
+    result = run(tiny, tmp_path / "a")
+    assert result["metrics"].keys() == set(metric_names(build_task(tiny.task)))
+    losses = [row["train/loss"] for row in rows(tmp_path / "a") if "train/loss" in row]
+    assert losses[-1] < 0.1 < 2.0 < losses[0]
