@@ -115,15 +115,12 @@ def held_equal(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
     first: dict[str, RunConfig] = {}
     for run in runs:
         first.setdefault(run.variant, run.config)
+    budget = BUDGETS.entry(experiment.budget.name).cls
+    derived = {n: {"train.steps": c.train.steps, "model.d_ff": c.model.hidden_width()} for n, c in first.items()}
     return {
-        "protocol": experiment.protocol.to_dict(),
-        "budget": experiment.budget.to_dict(),
-        "held_equal": BUDGETS.entry(experiment.budget.name).cls.words,
-        "match": experiment.match,
-        "derived": {
-            name: {"train.steps": config.train.steps, "model.d_ff": config.model.hidden_width()} for name, config in first.items()
-        } if experiment.match or BUDGETS.entry(experiment.budget.name).cls.derives_steps else {},
-    }  # fmt: skip
+        "protocol": experiment.protocol.to_dict(), "budget": experiment.budget.to_dict(), "held_equal": budget.words,
+        "match": experiment.match, "derived": derived if experiment.match or budget.derives_steps else {},
+    }
 
 
 def tokens_per_step(config: RunConfig) -> float:
@@ -142,7 +139,7 @@ def _flops(key: str, config: RunConfig) -> float:
     from transformer.costs import costs
     from transformer.models import build
 
-    model = build(config.model, seed=None, device="meta", **model_arguments(build_task(config.task)))
+    model = build(config.model, seed=0, device="meta", **model_arguments(build_task(config.task)))
     return costs(model, length=_length(config)).flops_per_token
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,9 +134,13 @@ def _importance(study: Study) -> dict[str, float]:
 
     if sum(trial.status == "done" for trial in study.told()) < 4:
         return {}
-    target = (lambda trial: trial.values[0]) if len(study.question.objectives) > 1 else None
+    sign = 1.0 if study.question.objectives[0].goal == "min" else -1.0
+    several = len(study.question.objectives) > 1
+    target = (lambda trial: sign * trial.values[0]) if several else None
     try:
-        found = optuna.importance.get_param_importances(study.optuna, target=target)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="PedAnova")  # it warns that small values count as good
+            found = optuna.importance.get_param_importances(study.optuna, target=target)
     except (ValueError, RuntimeError):  # no parameter that every trial has, or all scores equal
         return {}
     return {path: float(share) for path, share in found.items() if share == share}

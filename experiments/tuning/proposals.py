@@ -62,11 +62,13 @@ class Distinct(BaseSampler):
 
     def drawn(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
         """path -> value in the sampler's terms: the proposal for this trial."""
-        stored = trial.user_attrs.get(PROPOSAL)
-        if stored is not None:
-            return dict(stored["drawn"])
         if trial.number not in self._drawn:
-            self._drawn = {trial.number: self._propose(study, trial)}
+            stored = trial.user_attrs.get(PROPOSAL)
+            drawn = self._propose(study, trial) if stored is None else dict(stored["drawn"])
+            if stored is None:  # in one write, so that a killed driver leaves all of it or nothing
+                proposal = {"drawn": drawn, "values": self.values(drawn)}
+                study._storage.set_trial_user_attr(trial._trial_id, PROPOSAL, proposal)
+            self._drawn = {trial.number: drawn}
         return self._drawn[trial.number]
 
     def values(self, drawn: Mapping[str, Any]) -> dict[str, Any]:

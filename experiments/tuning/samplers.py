@@ -53,8 +53,7 @@ class Tpe(Sampler):
         from optuna.samplers import TPESampler
 
         return TPESampler(
-            seed=trial_seed, n_startup_trials=self.startup, multivariate=True, group=True, constant_liar=True,
-            warn_independent_sampling=False,
+            seed=trial_seed, n_startup_trials=self.startup, multivariate=True, group=True, constant_liar=True
         )
 
 

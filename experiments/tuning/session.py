@@ -100,7 +100,7 @@ class Session:
 
     def _missing(self, study: Study) -> int:
         left = max(0, self.request.trials - study.spent()) + study.waiting()
-        return len(study.unfinished()) + (0 if left and study.exhausted() else left)
+        return study.unfinished() + (0 if left and study.exhausted() else left)
 
     def _told(
         self, driver: Driver, study: Study, told: Told, on_told: Callable[[Study, Told], None]

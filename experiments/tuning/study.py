@@ -138,20 +138,33 @@ class Study:
             directions=["minimize" if one.goal == "min" else "maximize" for one in question.objectives],
         )
         self._same_question()
-        self._known = {key_of(t.user_attrs[PROPOSAL]["values"]) for t in self.trials() if PROPOSAL in t.user_attrs}
+        trials = self.trials()
+        self._known |= {key_of(t.user_attrs[PROPOSAL]["values"]) for t in trials if PROPOSAL in t.user_attrs}
+        self._told = [told_of(t) for t in trials if t.state.is_finished() and TOLD in t.user_attrs]
+        self._left = [t for t in trials if t.state is TrialState.RUNNING]
+        self._queued = sum(t.state is TrialState.WAITING for t in trials)
+        self._spent = len(trials) - len({t.user_attrs[RETRY] for t in trials if RETRY in t.user_attrs})
 
     def trials(self) -> list[FrozenTrial]:
-        """Every trial, in order of number."""
+        """Every trial as stored, in order of number; read once, when the study is opened."""
         return self.optuna.get_trials(deepcopy=False)
 
     def spent(self) -> int:
         """Trials that count towards the number wanted: all but failures that were tried again."""
-        trials = self.trials()
-        return len(trials) - len({t.user_attrs[RETRY] for t in trials if RETRY in t.user_attrs})
+        return self._spent
+
+    def unfinished(self) -> int:
+        """Trials that a stopped or killed driver has left running."""
+        return len(self._left)
+
+    def waiting(self) -> int:
+        """Trials that are queued to be tried again."""
+        return self._queued
 
     def resume(self) -> list[Asked]:
         """The trials that a stopped or killed driver has left running, to be told as if nothing had happened."""
-        return [self._asked(Trial(self.optuna, trial._trial_id)) for trial in self.unfinished()]
+        left, self._left = self._left, []
+        return [self._asked(Trial(self.optuna, t._trial_id), max(t.intermediate_values, default=-1)) for t in left]
 
     def retry_failed(self) -> int:
         """Puts every failed trial that was not tried again at the head of the queue; returns how many."""
@@ -161,23 +174,18 @@ class Study:
         for trial in failed:
             attributes = {RETRY: trial.number, PROPOSAL: trial.user_attrs[PROPOSAL]}
             self.optuna.enqueue_trial(trial.params, user_attrs=attributes)
+        self._queued += len(failed)
         return len(failed)
-
-    def unfinished(self) -> list[FrozenTrial]:
-        """Trials that were asked for and not told."""
-        return [trial for trial in self.trials() if trial.state is TrialState.RUNNING]
-
-    def waiting(self) -> int:
-        """Trials that are queued to be tried again."""
-        return sum(t.state is TrialState.WAITING for t in self.trials())
 
     def exhausted(self) -> bool:
         """Whether every combination of a finite space has been tried."""
-        return not self.waiting() and self.proposer.untried() == []
+        return not self._queued and self.proposer.untried() == []
 
     def ask(self) -> Asked:
         """The next trial. Call `exhausted` first."""
-        return self._asked(self.optuna.ask())
+        self._spent += not self._queued
+        self._queued -= self._queued > 0  # Optuna gives queued trials first
+        return self._asked(self.optuna.ask(), -1)
 
     def report(self, asked: Asked, step: int, value: float) -> bool:
         """Notes an intermediate score of a trial; returns whether to give the trial up."""
@@ -196,11 +204,13 @@ class Study:
         }
         asked.trial.set_user_attr(TOLD, record)
         state = {"failed": TrialState.FAIL, PRUNED: TrialState.PRUNED}.get(status, TrialState.COMPLETE)
-        return told_of(self.optuna.tell(asked.number, values, state=state))
+        told = told_of(self.optuna.tell(asked.trial, values, state=state))
+        self._told.append(told)
+        return told
 
     def told(self) -> list[Told]:
         """Every finished trial."""
-        return [told_of(trial) for trial in self.trials() if trial.state.is_finished() and TOLD in trial.user_attrs]
+        return self._told
 
     def best(self) -> list[Told]:
         """With one objective the best trial; with several, those that no other beats in all, best score first."""
@@ -214,16 +224,11 @@ class Study:
         front.sort(key=lambda pair: (pair[0], pair[1].number))
         return [trial for _, trial in front[: 1 if len(signs) == 1 else None]]
 
-    def _asked(self, trial: Trial) -> Asked:
-        frozen = self.trials()[trial.number]
-        drawn = self.proposer.drawn(self.optuna, frozen)
-        values = self.proposer.values(drawn)
-        if PROPOSAL not in frozen.user_attrs:  # in one write, so that a killed driver leaves all of it or nothing
-            trial.set_user_attr(PROPOSAL, {"drawn": drawn, "values": values})
+    def _asked(self, trial: Trial, reported: int) -> Asked:
+        values = self.question.space.walk(lambda path, dimension: _suggest(trial, path, dimension))
         self._known.add(key_of(values))
-        self.question.space.walk(lambda path, dimension: _suggest(trial, path, dimension))
         runs = tuple(self.question.run_of(values, seed) for seed in self.question.seeds)
-        return Asked(trial, values, runs, reported=max(frozen.intermediate_values, default=-1))
+        return Asked(trial, values, runs, reported=reported)
 
     def _objectives(self, scores: Sequence[Score]) -> list[float]:
         return [math.fsum(v) / len(v) for v in (self._of_runs(i, scores) for i in range(len(self.question.objectives)))]
