@@ -15,6 +15,7 @@ from experiments.config import ConfigError, RunConfig, digest
 from experiments.experiment import Experiment
 from experiments.strict_yaml import parse, scalar
 from transformer.registry import unknown
+from transformer.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,18 @@ def assignment(text: str) -> tuple[str, Any]:
     if not equals or not path.strip():
         raise ConfigError([("", f"'{text}' must be written path=value, such as train.steps=500")])
     return path.strip(), _value(value)
+
+
+def component(text: str) -> Spec:
+    """`rope`, or `{name: rope, base: 500.0}`, as a Spec.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    try:
+        return Spec.parse(_value(text))
+    except ValueError as error:
+        raise ConfigError([("", str(error))]) from None
 
 
 def _value(text: str) -> Any:

@@ -13,6 +13,8 @@ from experiments.experiment import Run
 from experiments.files import Declared
 from experiments.runner.plan import FAILED, TO_RUN, Plan, State, plan
 from experiments.runner.store import description, difference, stored
+from experiments.tuning.budget import held_equal
+from experiments.tuning.protocols import PROTOCOLS
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,14 @@ def prepare(declared: Declared, results: Path, *, verify: bool = False) -> Prepa
         ConfigError: everything that is wrong, at once.
     """
     experiment = declared.experiment
-    runs = checked_runs(experiment)
+    checked_runs(experiment)
+    protocol = PROTOCOLS.build(experiment.protocol)
+    runs = protocol.runs(experiment, results)
     planned = plan(experiment.name, runs, results, verify=verify)
     content = description(
-        experiment, runs, source=declared.source, imports=declared.imports, command=command_line()
+        protocol.reported(experiment), runs, source=declared.source, imports=declared.imports, command=command_line()
     )
+    content |= held_equal(experiment, runs)
     old = stored(results, experiment.name)
     return Prepared(declared, runs, planned, content, difference(old, content) if old else [])
 
@@ -50,7 +55,7 @@ def prepare(declared: Declared, results: Path, *, verify: bool = False) -> Prepa
 def headline(prepared: Prepared) -> str:
     """`components: 60 runs = 12 variants x 5 seeds: 34 done, 2 failed (retry with --retry-failed), 24 to run`."""
     experiment, counts = prepared.declared.experiment, prepared.plan.counts()
-    variants, seeds = len(experiment.expand()), len(experiment.seed_list())
+    variants, seeds = len(experiment.expand()), len({run.config.seed for run in prepared.runs})
     words = [f"{n} {state.value.replace('_', ' ')}" for state, n in counts.items() if state not in TO_RUN]
     if any(state in FAILED for state in counts):
         words[-1] += " (retry with --retry-failed)"
@@ -60,7 +65,8 @@ def headline(prepared: Prepared) -> str:
     why = [f"{n} {s.value}" for s, n in counts.items() if s in TO_RUN and s is not State.NEW]
     words.append(f"{to_run} to run{f' ({chr(44).join(why)})' if why else ''}")
     total = len(prepared.runs)
-    return f"{experiment.name}: {total} runs = {variants} variants x {seeds} seeds: {', '.join(words)}"
+    tuned = PROTOCOLS.build(experiment.protocol).headline(total, variants * seeds)
+    return f"{experiment.name}: {total} runs = {variants} variants x {seeds} seeds{tuned}: {', '.join(words)}"
 
 
 def command_line() -> str:

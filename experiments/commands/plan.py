@@ -15,15 +15,18 @@ from experiments.commands.progress import duration
 from experiments.estimate import seconds_of
 from experiments.experiment import BASELINE
 from experiments.files import Declared
+from experiments.runner.devices import slots
 from experiments.runner.plan import TO_RUN, State
 
 
-def command(declared: Declared, results: Path, workers: int, as_json: bool, verify: bool) -> int:
+def command(declared: Declared, results: Path, workers: int | None, as_json: bool, verify: bool) -> int:
     """Prints the number of runs first, then time, parameters per variant, and every run with its state."""
+    workers = len(slots("cpu", workers))
     prepared = prepare(declared, results, verify=verify)
-    rows = [_row(prepared, variant.name) for variant in declared.experiment.expand()]
+    known = {run.variant for run in prepared.runs}
+    rows = [_row(prepared, variant.name) for variant in declared.experiment.expand() if variant.name in known]
     to_run = prepared.plan.in_state(*TO_RUN)
-    seconds = sum(seconds_of([p.wanted.run for p in to_run if p.wanted.run], results)) / max(1, workers)
+    seconds = sum(seconds_of([p.wanted.run for p in to_run if p.wanted.run], results)) / workers
     if as_json:
         print(json.dumps(_answer(prepared, rows, seconds, workers), indent=1))
         return 0
@@ -59,7 +62,8 @@ def _print(prepared: Prepared, rows: list[dict[str, Any]], seconds: float, worke
     console = Console(highlight=False)
     console.print(headline(prepared), soft_wrap=True, markup=False)
     workers_text = f"{workers} worker{'s' if workers > 1 else ''}"
-    console.print(f"estimated time: {duration(seconds)} with {workers_text}; {prepared.declared.experiment.question}")
+    console.print(prepared.declared.experiment.question, soft_wrap=True, markup=False)
+    console.print(f"estimated time: {duration(seconds)} with {workers_text}")
     for line in prepared.changed:
         console.print(f"  changed since the last launch: {line}", markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")

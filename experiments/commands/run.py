@@ -18,7 +18,10 @@ from experiments.runner.devices import slots
 from experiments.runner.engine import Engine, Options, run
 from experiments.runner.events import Outcome
 from experiments.runner.plan import ENDED, Plan, Planned, matching
+from experiments.runner.slurm import shard
 from experiments.runner.store import write
+from experiments.tuning.protocols import PROTOCOLS, Stage
+from experiments.tuning.request import Request
 from transformer.registry import unknown
 
 
@@ -37,29 +40,51 @@ class Launch:
     redo: bool = False
     redo_damaged: bool = False
     only: tuple[str, ...] = ()
+    shard: str | None = None
     max_failures: int | None = None
     time_limit: float | None = None
     quiet: bool = False
     as_json: bool = False
 
 
-def command(declared: Declared, launch: Launch) -> int:
-    """Runs an experiment and says how it went; returns the exit code."""
+def command(declared: Declared, launch: Launch, *, hint: bool = True) -> int:
+    """Runs an experiment and says how it went, with a hint at the next command; returns the exit code."""
     outcome, prepared = launch_experiment(declared, launch)
     _say(outcome, prepared, launch)
+    if hint and not launch.as_json and not outcome.signalled:
+        where = "" if str(launch.results) == "results" else f" --results {launch.results}"
+        print(f"next: python run_all.py report {prepared.plan.experiment}{where}")
     return outcome.exit_code
 
 
 def launch_experiment(declared: Declared, launch: Launch) -> tuple[Outcome, Prepared]:
-    """Checks, plans, records what is asked, and trains what is missing.
+    """Checks, plans, records what is asked, and trains what is missing, as the experiment's protocol says.
 
     Raises:
         ConfigError: before anything is written or trained.
     """
     from experiments.training.wandb_mirror import check_wandb
+    from experiments.tuning.calibration import calibrated
 
     check_wandb(launch.wandb)
     engine_of = engine_maker(launch, declared.imports)
+    declared = calibrated(declared, launch.results)
+    experiment = declared.experiment
+    stage = Stage(
+        experiment, launch.results, lambda: _launch_once(declared, launch, engine_of),
+        lambda request: _tune(declared, launch, request),
+    )
+    outcome = PROTOCOLS.build(experiment.protocol).carry_out(stage)
+    return outcome, prepare(declared, launch.results)
+
+
+def _tune(declared: Declared, launch: Launch, request: Request) -> Outcome:
+    from experiments.commands.tune import tune
+
+    return tune(declared, launch, request)[0]
+
+
+def _launch_once(declared: Declared, launch: Launch, engine_of: Callable[[str], Engine]) -> Outcome:
     prepared = prepare(declared, launch.results, verify=True)
     chosen = _chosen(prepared.plan, launch)
     console = Console(stderr=launch.as_json, highlight=False)
@@ -73,10 +98,10 @@ def launch_experiment(declared: Declared, launch: Launch) -> tuple[Outcome, Prep
     write(launch.results, prepared.content)
     if not wanted:
         left = tuple(p.id for p in chosen.runs if p.state not in ENDED)
-        return Outcome(left=left), prepared
+        return Outcome(left=left)
     engine = engine_of(options.target)
     with Show(len(wanted), engine.free, quiet=launch.quiet, as_json=launch.as_json) as on_event:
-        return run(chosen, engine, options, on_event), prepared
+        return run(chosen, engine, options, on_event)
 
 
 def engine_maker(launch: Launch, imports: tuple[str, ...]) -> Callable[[str], Engine]:
@@ -117,6 +142,8 @@ def job_maker(prepared: Prepared, launch: Launch) -> Callable[[Planned], Any]:
 
 
 def _chosen(plan: Plan, launch: Launch) -> Plan:
+    if launch.shard is not None:
+        plan = plan.shard(*shard(launch.shard))
     if not launch.only:
         return plan
     runs = tuple(matching(plan, launch.only))
