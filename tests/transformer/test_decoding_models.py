@@ -89,9 +89,9 @@ def test_learned_positions_end_where_they_end() -> None:
     with pytest.raises(ValueError) as caught:
         generate(model, torch.tensor([[1, 2, 3]]), Decode(max_new_tokens=7))
     assert str(caught.value) == (
-        "a prompt of 3 tokens and max_new_tokens=7 do not fit (the last token needs no position): 9 positions are more "
-        "than max_len=8, where learned positions end; raise max_len, or use a positional that has no end, such as "
-        "sinusoidal, rope, alibi, relative or none"
+        "a prompt of 3 tokens and max_new_tokens=7 do not fit; lower one of them (the last token needs no position). "
+        "9 positions are more than max_len=8, where learned positions end; raise max_len, or use a positional that has "
+        "no end, such as sinusoidal, rope, alibi, relative or none"
     )
 
 

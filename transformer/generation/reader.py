@@ -62,8 +62,8 @@ class Reader:
                     part.reach(prompt_length + new_tokens - 1)
         except ValueError as error:
             raise ValueError(
-                f"a prompt of {prompt_length} tokens and max_new_tokens={new_tokens} do not fit "
-                f"(the last token needs no position): {error}"
+                f"a prompt of {prompt_length} tokens and max_new_tokens={new_tokens} do not fit; lower one of them "
+                f"(the last token needs no position). {error}"
             ) from None
 
     def next_logits(self, tokens_RT: Tensor) -> Tensor:
