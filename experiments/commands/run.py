@@ -70,12 +70,15 @@ def launch_experiment(declared: Declared, launch: Launch) -> tuple[Outcome, Prep
     engine_of = engine_maker(launch, declared.imports)
     declared = calibrated(declared, launch.results)
     experiment = declared.experiment
-    stage = Stage(
-        experiment, launch.results, lambda: _launch_once(declared, launch, engine_of),
-        lambda request: _tune(declared, launch, request),
-    )
+    launched: list[Prepared] = []
+
+    def once() -> Outcome:
+        launched.append(prepare(declared, launch.results, verify=True))
+        return _launch_once(launched[-1], launch, engine_of)
+
+    stage = Stage(experiment, launch.results, once, lambda request: _tune(declared, launch, request))
     outcome = PROTOCOLS.build(experiment.protocol).carry_out(stage)
-    return outcome, prepare(declared, launch.results)
+    return outcome, launched[-1] if launched else prepare(declared, launch.results)
 
 
 def _tune(declared: Declared, launch: Launch, request: Request) -> Outcome:
@@ -84,15 +87,14 @@ def _tune(declared: Declared, launch: Launch, request: Request) -> Outcome:
     return tune(declared, launch, request)[0]
 
 
-def _launch_once(declared: Declared, launch: Launch, engine_of: Callable[[str], Engine]) -> Outcome:
-    prepared = prepare(declared, launch.results, verify=True)
+def _launch_once(prepared: Prepared, launch: Launch, engine_of: Callable[[str], Engine]) -> Outcome:
     chosen = _chosen(prepared.plan, launch)
     console = Console(stderr=launch.as_json, highlight=False)
     _announce(console, prepared)
     options = Options(
         job=job_maker(prepared, launch), retry_failed=launch.retry_failed, redo_damaged=launch.redo_damaged,
         redo=frozenset(p.id for p in chosen.runs) if launch.redo else frozenset(), max_failures=launch.max_failures,
-        time_limit=launch.time_limit, repeat=repeat_command(declared, launch.results),
+        time_limit=launch.time_limit, repeat=repeat_command(prepared.declared, launch.results),
     )
     wanted = [planned for planned in chosen.runs if options.wants(planned)]
     write(launch.results, prepared.content)

@@ -94,10 +94,12 @@ class Plan:
         return {state: found[state] for state in State if found[state]}
 
     def matrix(self) -> dict[str, dict[int, State]]:
-        """variant -> seed -> state, in the order of the experiment."""
+        """variant -> seed -> state, in the order of the experiment; of several learning rates, one without a result."""
         table: dict[str, dict[int, State]] = {}
         for run in self.runs:
-            table.setdefault(run.wanted.variant, {})[run.wanted.seed] = run.state
+            of_variant = table.setdefault(run.wanted.variant, {})
+            if of_variant.get(run.wanted.seed, State.DONE) in ENDED:
+                of_variant[run.wanted.seed] = run.state
         return table
 
     def in_state(self, *states: State) -> list[Planned]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,13 +34,13 @@ class Stage:
 
     Attributes:
         results: the results root.
-        launch: trains these runs of the experiment (those that are missing) and waits for them.
+        launch: trains those of the experiment's planned runs that are missing, and waits for them.
         tune: carries out studies, for protocols that search.
     """
 
     experiment: Experiment
     results: Path
-    launch: Callable[[list[Run]], Outcome]
+    launch: Callable[[], Outcome]
     tune: Callable[[Request], Outcome]
 
 
@@ -59,23 +59,34 @@ class Protocol(ABC):
         """Records what was decided, from what is stored; nothing where nothing is decided."""
         return
 
+    def reported(self, experiment: Experiment) -> Experiment:
+        """The experiment as its report describes it: with the seeds whose scores are compared."""
+        return experiment
+
+    def headline(self, runs: int, cells: int) -> str:
+        """What stands behind `variants x seeds` in the first line of a plan."""
+        return ""
+
     def carry_out(self, stage: Stage) -> Outcome:
         """Launches what is wanted until no more is."""
-        wanted = self.runs(stage.experiment, stage.results)
+        outcome = None
         while True:
-            outcome = stage.launch(wanted)
+            known = {run.id for run in self.runs(stage.experiment, stage.results)}
+            outcome = _joined(outcome, stage.launch())
             self.conclude(stage.experiment, stage.results)
-            known, wanted = {run.id for run in wanted}, self.runs(stage.experiment, stage.results)
-            if outcome.exit_code or {run.id for run in wanted} <= known:
+            if outcome.exit_code or {run.id for run in self.runs(stage.experiment, stage.results)} <= known:
                 return outcome
 
 
 PROTOCOLS: Registry[Protocol] = Registry("protocol")
 
 
-def planned_runs(experiment: Experiment, results: Path) -> list[Run]:
-    """The runs that the experiment's protocol wants now."""
-    return PROTOCOLS.build(experiment.protocol).runs(experiment, results)
+def _joined(earlier: Outcome | None, last: Outcome) -> Outcome:
+    """Two launches as one: what ended in either; what is left, and why, as the last found it."""
+    if earlier is None:
+        return last
+    ends = ("done", "diverged", "reused", "failed", "elsewhere")
+    return replace(last, **{name: getattr(earlier, name) + getattr(last, name) for name in ends})
 
 
 @PROTOCOLS.register("fixed")
@@ -84,6 +95,9 @@ class Fixed(Protocol):
 
     def runs(self, experiment: Experiment, results: Path) -> list[Run]:
         return experiment.runs()
+
+    def carry_out(self, stage: Stage) -> Outcome:
+        return stage.launch()
 
 
 @PROTOCOLS.register("lr_grid", paper="arXiv:1910.05446")
@@ -118,6 +132,9 @@ class LearningRateGrid(Protocol):
             return grid(low, high, self.points)
         except ValueError as error:
             raise ConfigError([("protocol", str(error))]) from None
+
+    def headline(self, runs: int, cells: int) -> str:
+        return f" x {runs // cells} learning rates" if cells else ""
 
     def runs(self, experiment: Experiment, results: Path) -> list[Run]:
         by_rate = _Grid(experiment)
@@ -231,6 +248,13 @@ class Search(Protocol):
         known = experiment.seed_list()
         count = len(known) if self.fresh_seeds is None else self.fresh_seeds
         return list(range(max(known) + 1, max(known) + 1 + count))
+
+    def reported(self, experiment: Experiment) -> Experiment:
+        changed: Experiment = experiment.replace({"seeds": self.fresh(experiment)})
+        return changed
+
+    def headline(self, runs: int, cells: int) -> str:
+        return f" after {self.trials} trials of each"
 
     def runs(self, experiment: Experiment, results: Path) -> list[Run]:
         winners = self._winners(experiment, results)

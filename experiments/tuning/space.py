@@ -11,6 +11,8 @@ from typing import Any
 from experiments.tuning.dimensions import Dimension, label
 from transformer.spec import Spec
 
+__all__ = ["Part", "Space", "conditions", "holds", "label"]
+
 CELLS = 10_000  # spaces with more combinations than this are treated as endless
 
 
