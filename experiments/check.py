@@ -13,14 +13,18 @@ from transformer.spec import Spec
 
 def run_problems(config: RunConfig) -> list[tuple[str, str]]:
     """Pairs of (path, sentence); empty when the run can start. Nothing is trained and no weights are allocated."""
-    named = _name_problems(config)
+    model = digest([config.model.to_dict(), config.task.to_dict()])
+    named = _name_problems(config, model)
     if named:
         return named
     try:
         task = build_task(config.task)
     except (ValueError, OSError) as error:
         return [("task", str(error))]
-    return _fit_problems(config, task) or _build_problems(config, task)
+    found = _fit_problems(config, task) or ([] if model in _sound else _build_problems(config, task))
+    if not found:
+        _sound.add(model)
+    return found
 
 
 def checked_runs(experiment: Experiment) -> list[Run]:
@@ -87,10 +91,14 @@ def _count(key: str, config: RunConfig, count: Any) -> dict[str, int]:
     return _counts[key]
 
 
-def _name_problems(config: RunConfig) -> list[tuple[str, str]]:
+_sound: set[str] = set()  # models that were built without trouble: variants that train them differently need no more
+
+
+def _name_problems(config: RunConfig, model: str) -> list[tuple[str, str]]:
     from experiments.training.schedules import SAMPLING, SCHEDULES
 
-    found = [(f"model.{path}" if path else "model", text) for path, text in config.model.problems()]
+    about_model = [] if model in _sound else config.model.problems()
+    found = [(f"model.{path}" if path else "model", text) for path, text in about_model]
     found += [("task", text) for text in TASKS.problems(config.task)]
     found += [("train.schedule", text) for text in SCHEDULES.problems(config.train.schedule)]
     if config.train.scheduled_sampling is not None:

@@ -149,8 +149,8 @@ class Experiment(Frozen):
         Raises:
             ConfigError: everything that is wrong with any variant, all at once.
         """
-        made = self.configured()
-        return [self.run_of(variant, config, seed) for seed in self.seed_list() for variant, config in made]
+        made = [(variant, config, config.identity()) for variant, config in self.configured()]
+        return [self._seeded(*one, seed) for seed in self.seed_list() for one in made]
 
     def configured(self) -> list[tuple[Variant, RunConfig]]:
         """Every variant with its whole configuration, after budgets and sizes were made equal.
@@ -175,8 +175,12 @@ class Experiment(Frozen):
 
     def run_of(self, variant: Variant, config: RunConfig, seed: int) -> Run:
         """A configuration as a run of a variant, with a seed."""
-        config = config.replace({"seed": seed})
-        identity = config.identity()
+        return self._seeded(variant, config, config.identity(), seed)
+
+    def _seeded(self, variant: Variant, config: RunConfig, identity: Mapping[str, Any], seed: int) -> Run:
+        """Seeds share everything else: thousands of runs are made in a moment and take little memory."""
+        identity = {**identity, "seed": seed}
+        config = config.model_copy(update={"seed": seed})
         return Run(self.name, variant.name, variant.changes, config, identity, digest(identity))
 
     def _one_by_one(self) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -71,7 +72,8 @@ class Embedding(nn.Embedding):
     """Token embeddings times a number."""
 
     def __init__(self, vocab_size: int, d_model: int, multiplier: float) -> None:
-        super().__init__(vocab_size, d_model)
+        # values come from the initialiser, by name; torch's own would load its compiler on the meta device (1.4 s)
+        super().__init__(vocab_size, d_model, _weight=torch.empty(vocab_size, d_model))
         self.multiplier = multiplier
 
     def forward(self, tokens_BL: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ Torch-free, so that listing names and reading experiment files stays instant.
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable
@@ -98,8 +99,7 @@ class Registry(Generic[T]):
 
     def options(self, name: str) -> dict[str, inspect.Parameter]:
         """The options of a component: the keyword-only parameters of its `__init__`."""
-        parameters = inspect.signature(self.entry(name).cls.__init__).parameters
-        return {key: p for key, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+        return dict(_options(self.entry(name).cls))  # type: ignore[arg-type]
 
     def resolve(self, spec: Spec) -> dict[str, Any]:
         """Every option of the component with the value that `spec` gives or the default.
@@ -111,7 +111,7 @@ class Registry(Generic[T]):
         if found:
             raise ValueError("\n".join(found))
         options = self.options(spec.name)
-        hints = typing.get_type_hints(self.entry(spec.name).cls.__init__)
+        hints = _hints(self.entry(spec.name).cls)  # type: ignore[arg-type]
         values = {key: spec.options.get(key, p.default) for key, p in options.items()}
         return {key: _adapter(hints.get(key, Any)).validate_python(value) for key, value in values.items()}
 
@@ -121,7 +121,7 @@ class Registry(Generic[T]):
             options = self.options(spec.name)
         except ValueError as error:
             return [str(error)]
-        hints = typing.get_type_hints(self.entry(spec.name).cls.__init__)
+        hints = _hints(self.entry(spec.name).cls)  # type: ignore[arg-type]
         found = [
             unknown(f"option of {self.slot} '{spec.name}'", key, options) if options
             else f"{self.slot} '{spec.name}' takes no options, but got '{key}'"
@@ -149,7 +149,26 @@ def _home(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
+@functools.cache  # thousands of configurations are checked against the same few classes
+def _options(cls: type) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    return {key: p for key, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls.__init__)  # type: ignore[misc]
+
+
 def _adapter(hint: Any) -> TypeAdapter[Any]:
+    try:
+        return _made(hint)
+    except TypeError:  # a hint that cannot be a key, such as one with a list inside
+        return _made.__wrapped__(hint)
+
+
+@functools.cache
+def _made(hint: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(hint, config=ConfigDict(strict=True, allow_inf_nan=False))
     except Exception:  # a hint that carries its own config (a model class) cannot take another

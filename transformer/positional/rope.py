@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from transformer.positional.tables import FixedTable, positions
+from transformer.positional.tables import FixedTable, computed, positions
 from transformer.slots import POSITIONAL, Positional
 from transformer.spec import Dims
 
@@ -42,7 +42,7 @@ class RoPE(Positional):
         self.table = FixedTable(
             partial(_turns, d_head=dims.d_head, n_turning=n_turning, base=base, layout=layout), dims.max_len
         )
-        partner = _partner(dims.d_head, n_turning, layout)
+        partner = computed(partial(_partner, dims.d_head, n_turning, layout))
         self.register_buffer("partner", partner, persistent=False)
         half = dims.d_head // 2
         self.roll = half if n_turning == dims.d_head and layout == "half" else None

@@ -24,7 +24,7 @@ class FixedTable(nn.Module):
     def __init__(self, make: Callable[[int], Tensor], length: int) -> None:
         super().__init__()
         self.make = make
-        self.register_buffer("values", make(length).float(), persistent=False)
+        self.register_buffer("values", computed(lambda: make(length).float()), persistent=False)
 
     def reach(self, length: int) -> None:
         """Makes sure that there are at least `length` rows."""
@@ -42,6 +42,17 @@ class FixedTable(nn.Module):
             precise = torch.promote_types(self.values.dtype, torch.float32)
             self.values = self.make(self.values.shape[0]).to(self.values.device, precise)
         return self
+
+
+def computed(formula: Callable[[], Tensor]) -> Tensor:
+    """The value of a formula, computed on the CPU, on the device where new tensors go.
+
+    On the meta device the formula itself would load torch's compiler, which takes a second or more.
+    """
+    target = torch.get_default_device()
+    with torch.device("cpu"):
+        value = formula()
+    return value.to(target)
 
 
 def positions(n: int) -> Tensor:
