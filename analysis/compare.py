@@ -38,7 +38,7 @@ class Row:
     """One variant.
 
     Attributes:
-        variant, changes: its name, and dotted path -> value.
+        variant, changes: its name, and dotted path -> value (none for the baseline).
         counts: status -> number of planned runs, over all statuses.
         scores: seed -> score of the runs that are done and have the metric.
         mean: over those seeds, with its 95 % Student t interval; None without a score.
@@ -50,6 +50,7 @@ class Row:
     """
 
     variant: str
+    is_baseline: bool
     changes: Mapping[str, Any]
     counts: Mapping[str, int]
     scores: Mapping[int, float]
@@ -85,7 +86,7 @@ class Row:
         if not self.n:
             return "no result"
         if self.paired is None:
-            return "baseline" if self.changes == {} else "no result"
+            return "baseline" if self.is_baseline else "no result"
         if self.n_pairs < FEWEST:
             return "too few seeds"
         if self.p < ALPHA:
@@ -211,7 +212,7 @@ def leaders(ranked: list[Row], goal: Literal["min", "max"]) -> list[Row]:
 
 def _with_baseline(a: Row, b: Row) -> float | None:
     """The p that is already known because one of the two is the baseline; else None."""
-    return b.p if not a.changes else a.p if not b.changes else None
+    return b.p if a.is_baseline else a.p if b.is_baseline else None
 
 
 def _p_between(a: Row, b: Row, goal: Literal["min", "max"]) -> float:
@@ -246,8 +247,8 @@ def _row(
         and tost([scores[s] for s in seeds], [base[s] for s in seeds], margin=effect, goal=goal).equivalent
     )  # fmt: skip
     return Row(
-        variant=name, changes={} if is_baseline else loaded.changes(name), counts=_counts(runs),
-        scores=dict(sorted(scores.items())),
+        variant=name, is_baseline=is_baseline, changes={} if is_baseline else loaded.changes(name),
+        counts=_counts(runs), scores=dict(sorted(scores.items())),
         mean=mean_interval(list(scores.values())) if scores else None, paired=both, p=both.p if both else math.nan,
         p_divergence=math.nan if is_baseline else _p_divergence(runs, base_runs), equivalent=bool(equivalent),
         cost={cost: float(done[cost].median()) if len(done) else math.nan for cost in COSTS},

@@ -58,8 +58,8 @@ def score_caption(comparison: Comparison) -> str:
     better = "lower" if comparison.goal == "min" else "higher"
     return (
         f"{comparison.experiment}: {metric_label(comparison.metric)}, {better} is better. Mean ± 95 % t "
-        f"interval over {least if least == most else f'{least} to {most}'} seeds; Δ is the mean paired difference to the "
-        "baseline over shared seeds, with its 95 % t interval and two-sided p, Holm-corrected over "
+        f"interval over {least if least == most else f'{least} to {most}'} seeds; Δ is the mean paired difference to "
+        "the baseline over shared seeds, with its 95 % t interval and two-sided p, Holm-corrected over "
         f"{comparison.n_tests} variants."
     )
 

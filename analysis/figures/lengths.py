@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.figure import Figure
 
 from analysis.compare import Comparison
@@ -44,6 +46,6 @@ def score_against_length(loaded: Loaded, comparison: Comparison, *, width: float
         axes.set_xlabel("evaluation length (tokens)")
         axes.set_ylabel(metric_label(f"test/{last_word(comparison.metric)}"))
         cut = f"the best {MOST} of {len(comparison.others)} variants" if len(comparison.others) > MOST else None
-        place, columns = ("outside right center", 1) if width > 5 else ("outside lower center", 2)
-        made.legend(title=cut, loc=place, ncols=columns)
+        place: Any = "outside right center" if width > 5 else "outside lower center"  # the stubs know no "outside"
+        made.legend(title=cut, loc=place, ncols=1 if width > 5 else 2)
     return made

@@ -181,3 +181,12 @@ def test_settings_are_found_by_their_dotted_path():
     assert lookup(config, "train.lr") == 0.1
     assert lookup(config, "model.positional.base") == 10
     assert lookup(config, "model.norm") is None
+
+
+def test_a_named_variant_without_changes_is_not_taken_for_the_baseline(tmp_path):
+    comparison = compared(tmp_path, variants=(("same again", "", None, 0.0, 101_000), *COMPONENTS[:1]))
+    row = comparison.row("same again")
+    assert not row.is_baseline
+    assert row.paired is not None
+    assert row.verdict in ("same", "uncertain")
+    assert {r.variant for r in comparison.leaders} == {"baseline", "same again"}

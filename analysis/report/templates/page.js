@@ -66,7 +66,7 @@
   };
 
   // ---- charts: lines with bands; a pointer or the arrow keys read the values of a step
-  const W = 860, H = 380, LEFT = 62, RIGHT = 14, TOP = 12, BOTTOM = 40;
+  const LEFT = 62, RIGHT = 14, TOP = 12, BOTTOM = 40;
   const ticks = (low, high, n) => {
     const raw = (high - low) / n || 1;
     const power = 10 ** Math.floor(Math.log10(raw));
@@ -79,6 +79,7 @@
   const chart = (box) => {
     const data = JSON.parse(box.querySelector("script").textContent);
     const metrics = Object.keys(data.metrics);
+    let W = 860, H = 380; // pixels, so that text keeps its size on a phone
     const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, tabindex: "0", role: "application", "aria-label": "Curves: left and right arrow keys read the values step by step" });
     const tip = document.createElement("div");
     tip.className = "tip";
@@ -105,6 +106,9 @@
       return [low - pad, high + pad];
     };
     const draw = () => {
+      W = Math.max(300, Math.round(box.querySelector(".canvas").clientWidth) || 860);
+      H = W < 600 ? 280 : 400;
+      svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
       svg.replaceChildren();
       const drawn = lines();
       steps = [...new Set(drawn.flatMap(([, points]) => points.map((p) => p[0])))].sort((a, b) => a - b);
@@ -116,7 +120,7 @@
         make("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: scale.y(tick), y2: scale.y(tick) }, svg);
         make("text", { x: LEFT - 6, y: scale.y(tick) + 4, "text-anchor": "end" }, svg).textContent = short(tick);
       }
-      for (const tick of ticks(first, last, 8)) make("text", { x: scale.x(tick), y: H - BOTTOM + 18, "text-anchor": "middle" }, svg).textContent = short(tick);
+      for (const tick of ticks(first, last, W / 110)) make("text", { x: scale.x(tick), y: H - BOTTOM + 18, "text-anchor": "middle" }, svg).textContent = short(tick);
       make("text", { x: (LEFT + W - RIGHT) / 2, y: H - 4, "text-anchor": "middle" }, svg).textContent = "optimiser steps";
       const clip = make("clipPath", { id: `clip-${box.id}` }, svg);
       make("rect", { x: LEFT, y: TOP, width: W - LEFT - RIGHT, height: H - TOP - BOTTOM }, clip);
@@ -196,6 +200,7 @@
       }
     }
     draw();
+    window.addEventListener("resize", () => { leave(); draw(); });
   };
   document.querySelectorAll("table.sortable").forEach(sortable);
   document.querySelectorAll(".tools[data-filters]").forEach(filterable);
