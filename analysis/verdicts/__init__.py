@@ -6,15 +6,19 @@
     rules.py      the rule of each kind of claim                       looks.py   look by look; the first stands
     gates.py guard.py   robustness, and conditions                     scope.py   how far it reaches
     verdict.py    the answer                                           claim.py   from a folder to its verdicts
-    noise.py      noise floor of the baseline, speed-up at equal loss  table.py   the table of verdicts
+    noise.py change.py  noise floor, speed-up at equal loss            table.py   the table of verdicts
 """
 
+from analysis.verdicts.change import Change, about_change
 from analysis.verdicts.claim import released, verdicts
 from analysis.verdicts.decision import Decision, decide_difference, decide_equivalence
 from analysis.verdicts.levels import Level, level
 from analysis.verdicts.looks import look
+from analysis.verdicts.noise import NoiseFloor, noise_floor, speed_up_of
+from analysis.verdicts.table import markdown
 from analysis.verdicts.verdict import Verdict
 
 __all__ = [
-    "Decision", "Level", "Verdict", "decide_difference", "decide_equivalence", "level", "look", "released", "verdicts",
+    "Change", "Decision", "Level", "NoiseFloor", "Verdict", "about_change", "decide_difference", "decide_equivalence",
+    "level", "look", "markdown", "noise_floor", "released", "speed_up_of", "verdicts",
 ]  # fmt: skip

@@ -85,8 +85,8 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is not a number is None."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        return {**plain, "verdict": self.short}
+        content: dict[str, Any] = plain(asdict(self))
+        return {**content, "verdict": self.short}
 
     def __str__(self) -> str:
         """The whole verdict in a few lines: label, effect, scope, notes, command."""
@@ -111,15 +111,16 @@ class Verdict:
     def _way(self) -> str:
         if self.label != "INCONCLUSIVE" or not self.by_seeds:
             return ""
-        found = f"; these seeds would find {self.mde:.2g}" if math.isfinite(self.mde) else ""
+        found = f"; these seeds would find {self.mde:.2g}" if 0 < self.mde < math.inf else ""
         more = f"about {self.more_seeds}" if self.more_seeds else "not even thousands of"
         more += " more seeds would settle it"
         return f"{found}; {more}" if self.n > 1 else ""
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Lists, dicts and scalars for JSON; what is not a finite number is None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {str(key): plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,8 @@ def measure(check: str) -> dict[str, Any]:
     found: Sequence[Value | Repeats] = ()
     error = None
     try:
-        found = function(check)()
+        with one_thread():
+            found = function(check)()
     except Exception as problem:  # a check of broken code may break; that is an answer too
         error = f"{check} ended with {type(problem).__name__}: {problem}"
     values = [one for one in found if isinstance(one, Value)]
@@ -57,6 +59,19 @@ def measure(check: str) -> dict[str, Any]:
             for one in found if isinstance(one, Repeats)
         ],
     }
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one thread, as in training: small tensors gain nothing from more, and timings would depend on them."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def function(path: str) -> Any:

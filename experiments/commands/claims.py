@@ -1,4 +1,4 @@
-"""`claims`: decides the textbook's sentences, each by the rule on its card. Running it again goes on where it stopped."""
+"""`claims`: decides the textbook's sentences, each by the rule on its card. Running it again goes on."""
 
 from __future__ import annotations
 
@@ -40,8 +40,12 @@ def command(
     cards = [claims.get(one).at(preset) for one in ([name] if name else claims.WHERE)]
     answers: list[Answer] = []
     code = 0
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, soft_wrap=True)
+
     for card in sorted(cards, key=lambda card: card.by_seeds):  # the certain ones first
-        looked = decide_claim(card, launch, preset, decide, lambda line: console.print(line, markup=False, soft_wrap=True))
+        looked = decide_claim(card, launch, preset, decide, say)
         answers += looked.answers
         code = max(code, looked.outcome.exit_code if looked.outcome else 0)
         if code == 130:
@@ -50,7 +54,7 @@ def command(
     if launch.as_json:
         print(json.dumps([answer.to_dict() for answer in found], indent=1))
     elif len(cards) > 1:
-        console.print(table(found), markup=False, soft_wrap=True)
+        say(table(found))
     return code
 
 

@@ -105,7 +105,7 @@ claims = (
                  rule={"name": "harmless", "terms": more("softmax", "linear"), "delta": POINTS, "unit": "accuracy"}),
             Part(name="prose", says="its loss on prose is the same within 0.02 nats", kind="quality",
                  rule=equivalence(less("linear prose", "softmax prose"), 0.02, LOSS)),
-            Part(name="gap-differs", says="it loses more on recall than on prose, in loss", kind="quality", primary=False,
+            Part(name="gap-differs", says="it loses more on recall than on prose", kind="quality", primary=False,
                  rule=difference([term("linear", "test/loss", 1.0), term("softmax", "test/loss", -1.0),
                                   *less("linear prose", "softmax prose")], DELTA, LOSS)),
         ],

@@ -8,13 +8,13 @@ claims = (
     Claim(
         name="mask-leak",
         statement="A wrong attention mask shows the model its own answers; the right one hides the future.",
-        source="Vaswani et al. 2017, section 3.2.3; mask conventions differ between libraries (torch SDPA: True = attend).",
+        source="Vaswani et al. 2017, section 3.2.3; libraries differ in what True means in a mask.",
         scope="untrained and briefly trained decoders on random tokens, where no loss below ln V can be honest",
         check=f"{HERE}.masks:leak",
         parts=[
-            Part(name="right-mask", says="under the model's own mask the future has no influence and random tokens stay "
-                 "unpredictable", kind="exact", rule=EXACT),
-            Part(name="wrong-mask", says="an inverted mask and one that is off by one leak, and the loss falls below ln V",
+            Part(name="right-mask", says="under the model's own mask the future has no influence and random tokens "
+                 "stay unpredictable", kind="exact", rule=EXACT),
+            Part(name="wrong-mask", says="an inverted mask and one off by one leak, and the loss falls below ln V",
                  kind="exact", rule=EXACT),
             Part(name="batchnorm", says="batch normalisation over time leaks the future in training", kind="exact",
                  rule=EXACT),
@@ -36,7 +36,7 @@ claims = (
     Claim(
         name="attention-memory-scaling",
         statement="Attention needs memory in proportion to the square of the length and to the number of heads.",
-        source="Vaswani et al. 2017, table 1; Dao et al. 2022 for fused kernels; Katharopoulos et al. 2020 for linear ones.",
+        source="Vaswani et al. 2017, table 1; Dao et al. 2022 (fused); Katharopoulos et al. 2020 (linear).",
         scope="bytes that one layer remembers for its backward pass, CPU, float32, width 64, lengths 512 to 2048",
         check=f"{HERE}.memory:attention",
         parts=[
@@ -78,8 +78,8 @@ claims = (
         check=f"{HERE}.uniform:attention",
         parts=[
             Part(name="retrieval", says="asked for one token, it does no better than chance", kind="exact", rule=EXACT),
-            Part(name="everywhere", says="asked for the most frequent token, it does no better than chance", kind="exact",
-                 rule=EXACT),
+            Part(name="everywhere", says="asked for the most frequent token, it does no better than chance",
+                 kind="exact", rule=EXACT),
         ],
     ),
     Claim(
@@ -94,7 +94,7 @@ claims = (
             Part(name="top-p", says="keeps the fewest tokens that reach p", kind="exact", rule=EXACT),
             Part(name="repetition-penalty", says="never makes a seen token likelier, also where its logit is negative",
                  kind="exact", rule=EXACT),
-            Part(name="beams", says="one beam is greedy, and eight find text at least as likely", kind="exact", rule=EXACT),
+            Part(name="beams", says="one beam is greedy, eight find text at least as likely", kind="exact", rule=EXACT),
             Part(name="length-penalty", says="a larger length penalty gives longer text", kind="exact", rule=EXACT),
             Part(name="cache", says="a cache of keys and values changes no token", kind="exact", rule=EXACT),
         ],

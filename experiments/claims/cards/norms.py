@@ -1,6 +1,6 @@
 """Claims about normalisation, its place, and the residual stream."""
 
-from experiments.claims.card import EXACT, Claim, Part, difference, equivalence, less, ratio, rates, scaled
+from experiments.claims.card import EXACT, Claim, Part, difference, equivalence, less, rates, ratio, scaled
 from experiments.claims.cards.bases import CODE, DELTA, LANGUAGE, LOSS, RATES, WIDE_RATES, quick_prose
 
 SENSITIVITY = "lr_sensitivity:validation/loss"

@@ -1,0 +1,48 @@
+"""`history`: every change that was ever judged here, newest last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments import ledger
+
+
+def command(results: Path, as_json: bool) -> int:
+    """Prints the ledger of `judge`."""
+    found = ledger.read(results)
+    if as_json:
+        print(json.dumps({"lines": [dict(line) for line in found.lines], "torn": found.torn}, indent=1))
+        return 0
+    console = Console(highlight=False)
+    if not found.lines:
+        console.print(f"nothing judged under {results} yet; try: python run_all.py judge --set model.norm=rmsnorm")
+    else:
+        console.print(_table(found.lines))
+    if found.torn:
+        console.print(f"{found.torn} torn line(s) in {results / ledger.LEDGER} could not be read; they stay")
+    return 0
+
+
+def _table(lines: tuple[Mapping[str, Any], ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("when", "change", "metric", "verdict", "effect", "95 % CI", "n", "runs", "seconds", "runs lie in"):
+        table.add_column(title, overflow="fold")
+    for line in lines:
+        verdict = f"{line.get('verdict')}" + (f" ({line['detail']})" if line.get("detail") else "")
+        interval = f"{_number(line.get('low'))} to {_number(line.get('high'))}"
+        when, change, metric, n, runs, where = (
+            str(line.get(key, "")) for key in ("when", "change", "metric", "n", "runs", "experiment")
+        )
+        seconds = _number(line.get("seconds"), ".0f")
+        table.add_row(when, change, metric, verdict, _number(line.get("effect")), interval, n, runs, seconds, where)
+    return table
+
+
+def _number(value: Any, form: str = "+.3g") -> str:
+    return format(value, form) if isinstance(value, int | float) else "-"
