@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 import threading
 import time
@@ -108,11 +109,8 @@ class RayEngine:
         return events
 
     def stop(self) -> None:
-        """Asks every run to write its checkpoint and stop; runs that wait for a node never start."""
+        """Asks every run to write its checkpoint and stop; those that still wait for a node end when they get one."""
         self._board.stop.remote()
-        for reference, given in self._given.items():
-            if not given.started:
-                self.ray.cancel(reference, recursive=False)
 
     def cancel(self, run_id: str) -> None:
         """Asks one run to write its checkpoint and stop."""
@@ -155,8 +153,6 @@ class RayEngine:
         try:
             ended: Ended = self.ray.get(reference)
             return ended
-        except known.TaskCancelledError:
-            return Ended("interrupted")
         except known.RayTaskError as error:  # `attempt` never raises: it could not even be prepared
             return Ended("broken", str(error.cause) if getattr(error, "cause", None) else str(error))
         except known.OutOfMemoryError:
@@ -194,7 +190,11 @@ class _Board:
 
 def _train(task: Task, setup: Setup, board: Any) -> Ended:
     """Runs in a Ray worker process, which Ray keeps over many runs."""
+    import ray
+
     prepare(setup)
+    if ray.get(board.beat.remote(task.id, {})):
+        return Ended("interrupted")
     stop, done, latest = Stop(), threading.Event(), dict[str, Any]()
     beat = threading.Thread(target=_beat, args=(task.id, board, stop, done, latest), daemon=True)
     beat.start()
@@ -229,6 +229,8 @@ def _connect(address: str | None, workers: int | None, threads: int) -> Any:
         import ray
     except ImportError:
         raise ConfigError([("--engine ray", NEEDS_RAY)]) from None
+    if address:
+        _answers(address)
     root = str(Path(experiments.__file__).resolve().parent.parent)
     path = os.pathsep.join(dict.fromkeys([root, *(os.path.abspath(entry) for entry in sys.path)]))
     variables = {"PYTHONPATH": path, **{name: str(threads) for name in THREAD_VARIABLES}}
@@ -241,9 +243,24 @@ def _connect(address: str | None, workers: int | None, threads: int) -> Any:
             runtime_env={"env_vars": variables}, **own,
         )
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-        where = f"--ray-address {address}" if address else "--engine ray"
-        raise ConfigError([(where, f"no Ray cluster could be reached: {' '.join(str(error).split())[:200]}")]) from None
+        raise _unreachable(address, error) from None
     return ray
+
+
+def _answers(address: str) -> None:
+    """Ray itself tries for minutes where nobody listens."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return  # a word such as `auto`: Ray looks it up at once
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from None
+
+
+def _unreachable(address: str | None, error: Exception) -> ConfigError:
+    where = f"--ray-address {address}" if address else "--engine ray"
+    return ConfigError([(where, f"no Ray cluster could be reached: {' '.join(str(error).split())[:200]}")])
 
 
 def _room(resources: dict[str, float], device: str, per_gpu: int, threads: int) -> tuple[bool, int]:
