@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,9 @@ def launch_experiment(declared: Declared, launch: Launch) -> tuple[Outcome, Prep
     launched: list[Prepared] = []
 
     def once() -> Outcome:
+        again = replace(launch, redo=False) if launched else launch  # what was trained in an earlier round stays
         launched.append(prepare(declared, launch.results, verify=True))
-        return _launch_once(launched[-1], launch, engine_of)
+        return _launch_once(launched[-1], again, engine_of)
 
     stage = Stage(experiment, launch.results, once, lambda request: _tune(declared, launch, request))
     outcome = PROTOCOLS.build(experiment.protocol).carry_out(stage)

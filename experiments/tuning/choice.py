@@ -48,8 +48,11 @@ def choose(curve: Curve, goal: Goal) -> Pick:
     return Pick(best, finite[best], edge)
 
 
-def grid(low: float, high: float, points: int) -> list[float]:
+def grid(low: float, high: float, points: int, *, below: int = 0, above: int = 0) -> list[float]:
     """`points` learning rates from low to high at equal ratios, to 3 significant digits.
+
+    Args:
+        below, above: how many more at the same ratio beyond each end.
 
     Raises:
         ValueError: fewer than 2 points, or low is not a positive number below high.
@@ -58,19 +61,16 @@ def grid(low: float, high: float, points: int) -> list[float]:
         given = f"low={low}, high={high}, points={points}"
         raise ValueError(f"a grid needs 0 < low < high and at least 2 points, not {given}")
     step = (high / low) ** (1 / (points - 1))
-    return [short(low * step**i) for i in range(points)]
+    return [short(low * step**i) for i in range(-below, points + above)]
 
 
-def extended(rates: list[float], picks: Iterable[Pick]) -> list[float]:
-    """The grid with one more rate at each end that some variant's choice lies on; the same grid if none does.
+def edges(picks: Iterable[Pick]) -> tuple[bool, bool]:
+    """Whether some variant's choice lies on the lower, and on the upper, end of the grid: it should grow there.
 
-    A rate that lies on an end because everything beyond it diverged is not on the grid's end, and extends nothing.
+    A choice beside rates that diverged is on no end: what lies beyond it has been tried.
     """
-    edges = {pick.edge for pick in picks if pick.lr is not None}
-    step = (rates[-1] / rates[0]) ** (1 / (len(rates) - 1))
-    below = [short(rates[0] / step)] if "lower" in edges else []
-    above = [short(rates[-1] * step)] if "upper" in edges else []
-    return [*below, *rates, *above]
+    found = {pick.edge for pick in picks if pick.lr is not None}
+    return "lower" in found, "upper" in found
 
 
 def short(x: float) -> float:

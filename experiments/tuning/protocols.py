@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments import records
 from experiments.config import ConfigError
-from experiments.tuning.choice import Curve, Pick, choose, extended, grid, short
+from experiments.tuning.choice import Curve, Pick, choose, edges, grid, short
 from experiments.tuning.request import Request, store_name
 from experiments.tuning.scores import Score, read_score, validation_metric
 from experiments.tuning.winners import CHOICE, Winner, write_choice
@@ -117,8 +117,8 @@ class LearningRateGrid(Protocol):
     ) -> None:
         self.low, self.high, self.points, self.extend = low, high, points, extend
 
-    def rates(self, experiment: Experiment) -> list[float]:
-        """The grid as declared.
+    def rates(self, experiment: Experiment, *, below: int = 0, above: int = 0) -> list[float]:
+        """The grid as declared, grown by so many rates at each end.
 
         Raises:
             ConfigError: its numbers do not make a grid.
@@ -129,7 +129,7 @@ class LearningRateGrid(Protocol):
         try:
             if self.extend < 0:
                 raise ValueError(f"extend={self.extend} must be at least 0")
-            return grid(low, high, self.points)
+            return grid(low, high, self.points, below=below, above=above)
         except ValueError as error:
             raise ConfigError([("protocol", str(error))]) from None
 
@@ -153,16 +153,14 @@ class LearningRateGrid(Protocol):
         )
 
     def _grown(self, by_rate: _Grid, experiment: Experiment, results: Path) -> list[float]:
-        rates = self.rates(experiment)
+        below = above = 0
         for _ in range(self.extend):
-            curves = by_rate.curves(rates, results)
+            curves = by_rate.curves(self.rates(experiment, below=below, above=above), results)
             if not _all_ended(curves):
                 break
-            more = extended(rates, [choose(_values(curve), experiment.goal) for curve in curves.values()])
-            if more == rates:
-                break
-            rates = more
-        return rates
+            lower, upper = edges(choose(_values(curve), experiment.goal) for curve in curves.values())
+            below, above = below + lower, above + upper
+        return self.rates(experiment, below=below, above=above)
 
 
 Scores = Mapping[float, Mapping[int, Score]]  # learning rate -> seed -> how that run ended
