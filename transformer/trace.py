@@ -59,7 +59,8 @@ def trace(model: nn.Module, *inputs: Tensor) -> list[Product]:
         model: any of the three models, on any device; its state stays as it is.
         inputs: what its forward takes; when none are given, 2 rows of 10 tokens.
     """
-    return run(model, *inputs).products
+    with _unpacked(model):
+        return run(model, *inputs).products
 
 
 @dataclass
@@ -77,7 +78,7 @@ def run(model: nn.Module, *inputs: Tensor) -> Dry:
     weights = {id(state[name]) for name, _ in model.named_parameters()}
     at = Place(model)
     recorder, saved = _Recorder(at, weights), _Saved(at, state)
-    with at.followed(), _unpacked(model), recorder, torch.autograd.graph.saved_tensors_hooks(saved.keep, saved.give):
+    with at.followed(), recorder, torch.autograd.graph.saved_tensors_hooks(saved.keep, saved.give):
         functional_call(model, state, tuple(tensor.to("meta") for tensor in inputs))
     return Dry(recorder.products, saved.sizes)
 

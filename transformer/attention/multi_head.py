@@ -107,8 +107,9 @@ class CrossAttention(MultiHeadAttention):
         def keys_and_values() -> tuple[Tensor, Tensor]:
             return self.heads(self.key(k)), self.heads(self.value(v))
 
+        q_BHLK = self.heads(self.query(q))
         k_BHSK, v_BHSK = keys_and_values() if cache is None else cache.once(keys_and_values)
-        return self.heads(self.query(q)), k_BHSK, v_BHSK
+        return q_BHLK, k_BHSK, v_BHSK
 
 
 def _given(mask: Tensor | None) -> Pattern:
