@@ -46,7 +46,9 @@ class Row:
         p: of the paired difference, Holm-corrected over every planned variant of the experiment.
         p_divergence: Fisher's exact p of "diverges as often as the baseline"; NaN where neither diverged.
         cost: medians over the runs that are done.
-        run_ids: the runs that are planned. used: those whose score is in `mean`.
+        planned: seeds that were asked for.
+        run_ids: the runs that stand for it, one a seed; none while no choice is made.
+        used: those whose score is in `mean`.
     """
 
     variant: str
@@ -60,6 +62,7 @@ class Row:
     p_divergence: float
     equivalent: bool
     cost: Mapping[str, float]
+    planned: int
     run_ids: tuple[str, ...]
     used: tuple[str, ...]
 
@@ -67,11 +70,6 @@ class Row:
     def n(self) -> int:
         """Seeds with a score."""
         return len(self.scores)
-
-    @property
-    def planned(self) -> int:
-        """Seeds that were asked for."""
-        return len(self.run_ids)
 
     @property
     def n_pairs(self) -> int:
@@ -182,14 +180,14 @@ def compare(loaded: Loaded, metric: str | None = None, goal: Literal["min", "max
     goal = goal or (loaded.meta["goal"] if metric == own else goal_of(metric))
     assert goal in ("min", "max"), goal
     effect = loaded.meta.get("smallest_effect") if metric == own else None
+    compared = loaded.compared
     table = loaded.scores[(loaded.scores["metric"] == metric) & (loaded.scores["status"] == "done")]
+    table = table[table["run_id"].isin(compared["run_id"])]
     scores = {name: dict(zip(part["seed"], part["value"], strict=True)) for name, part in table.groupby("variant")}
-    runs = dict(list(loaded.runs.groupby("variant", sort=False)))
     names = loaded.variants
-    base_scores, base_runs = scores.get(names[0], {}), runs[names[0]]
-    rows = [
-        _row(loaded, n, runs[n], scores.get(n, {}), base_scores, base_runs, goal, effect) for n in names if n in runs
-    ]
+    runs = {name: compared[compared["variant"] == name] for name in names}
+    base = scores.get(names[0], {}), runs[names[0]]
+    rows = [_row(loaded, name, runs[name], scores.get(name, {}), base, goal, effect) for name in names]
     config = loaded.meta.get("baseline_config") or {}
     settings = {path: lookup(config, path) for row in rows for path in row.changes}
     return Comparison(loaded.experiment, metric, goal, tuple(_corrected(rows)), effect, settings)
@@ -235,9 +233,11 @@ def lookup(config: Mapping[str, Any], path: str) -> Any:
 
 
 def _row(
-    loaded: Loaded, name: str, runs: pd.DataFrame, scores: dict[int, float], base: dict[int, float],
-    base_runs: pd.DataFrame, goal: Literal["min", "max"], effect: float | None,
+    loaded: Loaded, name: str, runs: pd.DataFrame, scores: dict[int, float],
+    baseline: tuple[dict[int, float], pd.DataFrame], goal: Literal["min", "max"], effect: float | None,
 ) -> Row:  # fmt: skip
+    base, base_runs = baseline
+    planned = loaded.runs.loc[loaded.runs["variant"] == name, "seed"].nunique()
     done = runs[runs["status"] == "done"]
     is_baseline = name == loaded.variants[0]
     both = None if is_baseline or not set(scores) & set(base) else _paired(scores, base, goal)
@@ -248,10 +248,10 @@ def _row(
     )  # fmt: skip
     return Row(
         variant=name, is_baseline=is_baseline, changes={} if is_baseline else loaded.changes(name),
-        counts=_counts(runs), scores=dict(sorted(scores.items())),
+        counts=_counts(runs, planned), scores=dict(sorted(scores.items())),
         mean=mean_interval(list(scores.values())) if scores else None, paired=both, p=both.p if both else math.nan,
         p_divergence=math.nan if is_baseline else _p_divergence(runs, base_runs), equivalent=bool(equivalent),
-        cost={cost: float(done[cost].median()) if len(done) else math.nan for cost in COSTS},
+        cost={cost: float(done[cost].median()) if len(done) else math.nan for cost in COSTS}, planned=planned,
         run_ids=tuple(runs["run_id"]), used=tuple(done.loc[done["seed"].isin(list(scores)), "run_id"]),
     )  # fmt: skip
 
@@ -261,9 +261,11 @@ def _paired(a: Mapping[int, float], b: Mapping[int, float], goal: Literal["min",
     return paired([a[s] for s in seeds], [b[s] for s in seeds], goal=goal)
 
 
-def _counts(runs: pd.DataFrame) -> dict[str, int]:
+def _counts(runs: pd.DataFrame, planned: int) -> dict[str, int]:
+    """Runs by status; a seed for which no run is chosen yet is missing."""
     found = runs["status"].value_counts()
-    return {status: int(found.get(status, 0)) for status in STATUSES}
+    counts = {status: int(found.get(status, 0)) for status in STATUSES}
+    return {**counts, "missing": counts["missing"] + planned - len(runs)}
 
 
 def _p_divergence(runs: pd.DataFrame, base: pd.DataFrame) -> float:

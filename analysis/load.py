@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.choice import Choice, mark, read_choice
 from experiments import records
 
 BASELINE = "baseline"
@@ -40,12 +41,14 @@ class Loaded:
         results, experiment: where it lies.
         meta: content of experiment.json.
         runs: one row per planned run, in planned order: run_id, variant, seed, hash, status (one of STATUSES),
-            note (why it has no result), started, finished, metrics_sha256, and one column per name in COSTS
+            note (why it has no result), chosen and tuned (see `analysis.choice`),
+            started, finished, metrics_sha256, and one column per name in COSTS
             (NaN where unknown).
         scores: one row per (run with a result, metric): run_id, variant, seed, status, metric, value.
         lengths: evaluation set -> length in tokens, such as {"len_32": 32}; the trained length under "" if known.
         environments: what the runs were computed on, each once.
         divergence: run_id -> what the run recorded about its divergence.
+        choice: what was tuned and chosen, or None.
         foreign: names of directories under runs/ that are not planned; none of their content is read.
     """
 
@@ -58,6 +61,12 @@ class Loaded:
     environments: tuple[Mapping[str, Any], ...] = ()
     divergence: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     foreign: tuple[str, ...] = ()
+    choice: Choice | None = None
+
+    @property
+    def compared(self) -> pd.DataFrame:
+        """The runs that stand for their variants: all, or those at the tuned values that were chosen."""
+        return self.runs[self.runs["chosen"]]
 
     @property
     def variants(self) -> list[str]:
@@ -176,10 +185,11 @@ def load(results: Path | str, experiment: str) -> Loaded:
         environments.setdefault(json.dumps(environment, sort_keys=True, default=str), environment)
         if row["status"] == "diverged":
             divergence[row["run_id"]] = result.get("diverged") or {}
+    choice = read_choice(results / experiment)
     return Loaded(
-        results, experiment, meta, _frame(rows), pd.DataFrame(scores),
-        dict(sorted(lengths.items(), key=lambda pair: pair[1])),
-        tuple(environments.values()), divergence, _foreign(results, experiment, {r["id"] for r in meta["runs"]}),
+        results, experiment, meta, mark(_frame(rows), choice), pd.DataFrame(scores),
+        dict(sorted(lengths.items(), key=lambda pair: pair[1])), tuple(environments.values()), divergence,
+        _foreign(results, experiment, {r["id"] for r in meta["runs"]}), choice,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,13 +14,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.answer import Answer, PartAnswer, answer, missing, parts
-from analysis.compare import Comparison, compare, lookup
+from analysis.compare import Comparison, compare
 from analysis.contents import cost_table, length_table, score_table, status_table
 from analysis.figures import forest, learning_curves, score_against_cost, score_against_length, seed_strip
 from analysis.load import Loaded, load
+from analysis.report.protocol import budget, held_equal, learning_rate, machine, tuning_notes
 from analysis.style import SCREEN
 from analysis.tables import Table
-from analysis.words import count, decimals, listed, metric_label, number, seconds, setting, unit
+from analysis.words import decimals, listed, metric_label, number, setting, unit
 
 CAPTIONS = {
     "differences": "Each variant against the baseline on the same seeds: mean paired difference, 95 % interval; "
@@ -104,7 +105,7 @@ class Content:
     @cached_property
     def missing(self) -> list[str]:
         """What is not there, and what was left out."""
-        found = missing(self.comparison)
+        found = missing(self.comparison) + tuning_notes(self.loaded)
         if self.distrusted:
             found.append(
                 f"Curves left out, because metrics.jsonl was altered after the run: {listed(list(self.distrusted))}."
@@ -121,9 +122,10 @@ class Content:
         """What was held equal, as (name, value) lines."""
         config = self.loaded.meta.get("baseline_config") or {}
         train = config.get("train") or {}
-        runs = self.loaded.runs
+        runs = self.loaded.compared
         lines = [("task", setting(config["task"])) if config.get("task") else None,
-                 ("training", _budget(train, runs)), ("learning rate", _rate(self.loaded, train)),
+                 ("training", budget(train, runs)), ("learning rate", learning_rate(self.loaded, train)),
+                 ("held equal", held_equal(self.loaded.meta)),
                  ("seeds", f"{listed([str(s) for s in self.loaded.meta.get('seeds') or []], most=20)}; a seed fixes "
                   "data order, evaluation batches and the initial values of shared tensors for every variant"),
                  ("compared on", f"{metric_label(self.comparison.metric)}, once per run, after training"),
@@ -179,44 +181,8 @@ def _curves(loaded: Loaded, metric: str) -> tuple[pd.DataFrame, list[str]]:
         "validation/loss",
         "train/loss",
     }
-    table = loaded.curves(wanted)
+    table = loaded.curves(wanted, set(loaded.compared["run_id"]))
     have = set(table["run_id"].unique())
-    suspects = loaded.runs[(loaded.runs["metrics_sha256"] != "") & ~loaded.runs["run_id"].isin(have)]["run_id"]
+    runs = loaded.compared
+    suspects = runs[(runs["metrics_sha256"] != "") & ~runs["run_id"].isin(have)]["run_id"]
     return table, [run for run in suspects if loaded.curve(run) is None]
-
-
-def _budget(train: Mapping[str, Any], runs: pd.DataFrame) -> str:
-    words = [
-        f"{train[key]} {text}"
-        for key, text in (("steps", "steps"), ("batch_size", "sequences per step"))
-        if key in train
-    ]
-    done = runs[runs["status"] == "done"]
-    if len(done):
-        low, high = done["tokens"].min(), done["tokens"].max()
-        words.append(f"{count(low)} tokens each" if low == high else f"{count(low)} to {count(high)} tokens")
-        if done["stopped_early"].any():
-            words.append(f"{int(done['stopped_early'].sum())} runs stopped early on validation")
-        words.append(f"{seconds(float(done['seconds'].sum()))} of computing in all")
-    return ", ".join(words)
-
-
-def _rate(loaded: Loaded, train: Mapping[str, Any]) -> str:
-    rates = {
-        v["name"]: v["changes"]["train.lr"] for v in loaded.meta["variants"] if "train.lr" in (v.get("changes") or {})
-    }
-    schedule = f", {setting(train['schedule'])} schedule" if train.get("schedule") else ""
-    if rates:
-        return (
-            "set per variant: "
-            + listed([f"{name} {setting(rate)}" for name, rate in rates.items()], most=20)
-            + schedule
-        )
-    rate = lookup({"train": train}, "train.lr")
-    return f"fixed at {setting(rate)} for every variant, not tuned{schedule}" if rate is not None else ""
-
-
-def machine(environment: Mapping[str, Any]) -> str:
-    """What a run was computed on, in one line."""
-    keys = ("device_name", "device", "torch", "python", "threads", "platform")
-    return ", ".join(f"{key.replace('_', ' ')} {environment[key]}" for key in keys if environment.get(key))

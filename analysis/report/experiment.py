@@ -92,10 +92,16 @@ def run_rows(content: Content) -> list[dict[str, Any]]:
     exists = {entry.name for entry in os.scandir(runs)} if runs.is_dir() else set()
     return [
         {
-            "run_id": row.run_id, "variant": row.variant, "seed": row.seed, "status": row.status, "note": row.note,
+            "run_id": row.run_id, "variant": row.variant, "seed": row.seed, "status": row.status, "note": _note(row),
             "score": score.get(row.run_id), "exists": row.run_id in exists,
             "text": number(score[row.run_id], 4) if row.run_id in score else NOTHING,
             "seconds": None if math.isnan(row.seconds) else row.seconds,
         }
         for row in content.loaded.runs.itertuples()
     ]  # fmt: skip
+
+
+def _note(row: Any) -> str:
+    """The tuned values, and why there is no result."""
+    tuned = f"{'chosen' if row.chosen else 'tried, not compared'}: {row.tuned}" if row.tuned else ""
+    return "; ".join(filter(None, (tuned, row.note)))

@@ -18,9 +18,10 @@ from typing import Any
 
 from analysis.load import COSTS, STATUSES, Loaded, ReportError, read_curve
 from analysis.report.charts import run_chart
-from analysis.report.content import Content, gather, machine
+from analysis.report.content import Content, gather
 from analysis.report.experiment import experiment_page, write_files
 from analysis.report.page import render, write
+from analysis.report.protocol import machine
 from analysis.style import looks
 from analysis.words import COST_NAMES, count, memory, metric_name, seconds, setting
 from experiments import records
@@ -71,7 +72,8 @@ def _overview_row(content: Content) -> dict[str, Any]:
         "verdict": found.verdict, "certain": found.certain, "parts": content.parts, "command": content.command,
         "page": f"experiments/{content.loaded.experiment}/index.html", "metric": metric_name(comparison.metric),
         "variants": len(comparison.rows), "seeds": max(row.planned for row in comparison.rows),
-        "planned": len(content.loaded.runs), **{s: sum(row.counts[s] for row in comparison.rows) for s in STATUSES},
+        "planned": sum(row.planned for row in comparison.rows),
+        **{s: sum(row.counts[s] for row in comparison.rows) for s in STATUSES},
     }  # fmt: skip
 
 

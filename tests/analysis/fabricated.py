@@ -45,17 +45,21 @@ def fabricate(
     metric: str = "test/loss",
     goal: str = "min",
     smallest_effect: float | None = 0.01,
+    rates: Mapping[float, float] = {},
     question: str = "Which parts of a small transformer matter on English prose, and by how much?",
 ) -> list[dict[str, Any]]:
     """Writes `results/<name>` and returns the planned runs. The same arguments write the same numbers."""
     table = (("baseline", "", None, 0.0, 101_000), *variants)
-    planned = [_planned(name, variant, seed) for seed in range(seeds) for variant in table]
+    planned = [
+        _planned(name, variant, seed, rate) for seed in range(seeds) for rate in rates or (None,) for variant in table
+    ]
     _write_experiment(results, name, table, seeds, planned, metric, goal, smallest_effect, question)
     for run in planned:
-        key = (run["variant"], run["seed"])
+        key, rate = (run["variant"], run["seed"]), run.pop("rate")
         if key in missing:
             continue
         truth = next(v for v in table if v[0] == run["variant"])
+        truth = (*truth[:3], truth[3] + rates.get(rate, 0.0), truth[4])
         folder = records.run_directory(results, name, run["id"])
         folder.mkdir(parents=True)
         _write_config(folder, name, run, truth)
@@ -69,9 +73,29 @@ def fabricate(
     return planned
 
 
-def _planned(name: str, variant: tuple[str, str, Any, float, int], seed: int) -> dict[str, Any]:
-    identity = digest({"experiment": name, "variant": variant[0], "seed": seed})
-    return {"id": f"{slug(variant[0])}-s{seed}-{identity[:8]}", "variant": variant[0], "seed": seed, "hash": identity}
+def choose(results: Path, name: str, planned: list[dict[str, Any]], rates: list[float], **picked: float | None) -> None:
+    """Writes choice.json as the lr_grid protocol does: the first rate for every variant that `picked` does not name."""
+    variants = list(dict.fromkeys(run["variant"] for run in planned))
+    of = {id(run): rates[index // len(variants) % len(rates)] for index, run in enumerate(planned)}
+    best = {variant: picked.get(variant.replace("=", "_"), rates[0]) for variant in variants}
+    records.write_json(results / name / "choice.json", {
+        "schema": 1, "protocol": {"name": "lr_grid"}, "metric": "validation/loss", "goal": "min", "final": True,
+        "variants": {
+            variant: {
+                "values": {"train.lr": rate} if rate else {}, "mean": 2.0, "edge": None,
+                "runs": [run["id"] for run in planned if run["variant"] == variant and of[id(run)] == rate],
+                "warning": "" if rate else "no learning rate with a score for every seed",
+            }
+            for variant, rate in best.items()
+        },
+        "tried": {run["id"]: {"train.lr": of[id(run)]} for run in planned},
+    })  # fmt: skip
+
+
+def _planned(name: str, variant: tuple[str, str, Any, float, int], seed: int, rate: float | None) -> dict[str, Any]:
+    identity = digest({"experiment": name, "variant": variant[0], "seed": seed, **({"lr": rate} if rate else {})})
+    found = {"id": f"{slug(variant[0])}-s{seed}-{identity[:8]}", "variant": variant[0], "seed": seed, "hash": identity}
+    return {**found, "rate": rate}
 
 
 def _changes(variant: tuple[str, str, Any, float, int]) -> dict[str, Any]:
@@ -88,7 +112,7 @@ def _write_experiment(
         "schema": 1, "name": name, "question": question, "metric": metric, "goal": goal,
         "smallest_effect": smallest_effect, "tags": ["text"], "seeds": list(range(seeds)), "baseline": "baseline",
         "baseline_config": _config("gelu"), "variants": [{"name": v[0], "changes": _changes(v)} for v in table],
-        "runs": planned, "imports": [], "source": name, "definition": digest(name),
+        "runs": [{k: v for k, v in run.items() if k != "rate"} for run in planned], "imports": [], "source": name, "definition": digest(name),
         "command": f"python run_all.py run {name}",
     })  # fmt: skip
 
