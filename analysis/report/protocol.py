@@ -54,7 +54,7 @@ def tuning_notes(loaded: Loaded) -> list[str]:
         waiting = int((~loaded.runs["chosen"]).sum())
         text = f"{waiting} runs at several tuned values, none chosen yet; nothing is compared before."
         return [text] if waiting else []
-    found = [] if choice.final else ["The choice of tuned values is not final: runs that it is made from have not ended."]
+    found = [] if choice.final else ["The choice of tuned values is not final: runs behind it have not ended."]
     return found + [f"{name}: {text}." for name, text in choice.warnings.items()]
 
 
