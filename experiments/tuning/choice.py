@@ -2,8 +2,8 @@
 
 Every variant is trained at the same learning rates with the same seeds. For each, the rate with the best mean
 validation score over the seeds is taken, and the test score at that rate is what is compared. The choice uses the very
-seeds that are reported, but not their test scores: in simulations of identical variants this rule rejects at most as
-often as its nominal level, where tuning on one seed, or taking each seed's own best rate, rejects far more often.
+seeds that are reported, but not their test scores. In simulations of two identical variants (5 rates, 5 seeds, valleys
+from flat to steep) the rule finds a difference at the 5 % level in 2.8 to 6.2 % of experiments.
 """
 
 from __future__ import annotations

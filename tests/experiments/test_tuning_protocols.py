@@ -5,36 +5,12 @@ import itertools
 import pytest
 
 from experiments.config import ConfigError, Spec
-from experiments.files import Declared
 from experiments.records import read_json
-from experiments.runner.engine import run
 from experiments.runner.events import Outcome
-from experiments.runner.options import Options
-from experiments.runner.plan import plan
-from experiments.tuning.protocols import PROTOCOLS, Stage
-from tests.experiments.tuning_jobs import TARGET, Valley
-from tests.experiments.tuning_kit import InstantEngine, Killed, completions, experiment, results_of
+from experiments.tuning.protocols import PROTOCOLS
+from tests.experiments.tuning_kit import Killed, completions, experiment, launch_protocol, results_of
 
 GRID = Spec("lr_grid", low=1e-3, high=1e-2, points=3)
-
-
-def carry_out(results, declared, most=None, **job):
-    """The protocol with instant jobs; the outcome."""
-    protocol, left = PROTOCOLS.build(declared.protocol), itertools.count()
-
-    def launch():
-        runs = protocol.runs(declared, results)
-        engine = InstantEngine(most=None if most is None else most - next(left))
-        options = Options(Valley.maker(results, **job), target=TARGET)
-        return run(plan(declared.name, runs, results), engine, options)
-
-    def tune(request):
-        from experiments.tuning.session import session
-
-        with session(Declared(declared, declared.name), request, results) as going:
-            return going.run(InstantEngine, Options(Valley.maker(results, **job), target=TARGET))
-
-    return protocol.carry_out(Stage(declared, results, launch, tune))
 
 
 def chosen(results, name="valley"):
@@ -45,7 +21,7 @@ def chosen(results, name="valley"):
 def test_fixed_wants_every_variant_and_seed_once(tmp_path):
     declared = experiment(vary={"model.norm": ["rmsnorm"]}, seeds=2)
     assert len(PROTOCOLS.build(declared.protocol).runs(declared, tmp_path)) == 4
-    outcome = carry_out(tmp_path, declared)
+    outcome = launch_protocol(tmp_path, declared)
     assert isinstance(outcome, Outcome)
     assert len(outcome.done) == 4
 
@@ -67,7 +43,7 @@ def test_the_default_grid_is_a_decade_on_either_side_of_the_baseline(tmp_path):
 
 def test_every_variant_is_reported_at_its_own_best_rate(tmp_path):
     declared = experiment(vary={"model.norm": ["rmsnorm"]}, seeds=3, protocol=GRID)
-    outcome = carry_out(tmp_path, declared, best=3e-3)
+    outcome = launch_protocol(tmp_path, declared, best=3e-3)
     content, lr = chosen(tmp_path)
     assert outcome.exit_code == 0
     assert len(outcome.done) == 18
@@ -83,7 +59,7 @@ def test_every_variant_is_reported_at_its_own_best_rate(tmp_path):
 
 def test_a_best_rate_on_the_edge_extends_the_grid_for_every_variant(tmp_path):
     declared = experiment(vary={"model.norm": ["rmsnorm"]}, seeds=2, protocol=GRID)
-    outcome = carry_out(tmp_path, declared, best=2e-2)
+    outcome = launch_protocol(tmp_path, declared, best=2e-2)
     content, lr = chosen(tmp_path)
     assert sorted({values["train.lr"] for values in content["tried"].values()}) == [1e-3, 3.16e-3, 1e-2, 3.16e-2, 0.1]
     assert set(lr.values()) <= {1e-2, 3.16e-2}
@@ -93,7 +69,7 @@ def test_a_best_rate_on_the_edge_extends_the_grid_for_every_variant(tmp_path):
 
 def test_the_grid_grows_only_so_often_and_the_choice_says_so(tmp_path):
     declared = experiment(seeds=1, protocol=GRID.replace(extend=1))
-    carry_out(tmp_path, declared, best=1.0)
+    launch_protocol(tmp_path, declared, best=1.0)
     content, lr = chosen(tmp_path)
     assert lr == {"baseline": 3.16e-2}
     assert content["variants"]["baseline"]["edge"] == "upper"
@@ -101,11 +77,11 @@ def test_the_grid_grows_only_so_often_and_the_choice_says_so(tmp_path):
 
 
 def test_diverged_rates_never_win_and_are_counted(tmp_path):
-    carry_out(tmp_path, experiment(seeds=2, protocol=GRID), best=1e-2, diverges=5e-3)
+    launch_protocol(tmp_path, experiment(seeds=2, protocol=GRID), best=1e-2, diverges=5e-3)
     content, lr = chosen(tmp_path)
     assert content["final"]
     assert lr == {"baseline": 3.16e-3}
-    carry_out(tmp_path / "all", experiment(seeds=2, protocol=GRID), diverges=0.0)
+    launch_protocol(tmp_path / "all", experiment(seeds=2, protocol=GRID), diverges=0.0)
     content, lr = chosen(tmp_path / "all")
     assert lr == {"baseline": None}
     assert content["variants"]["baseline"]["warning"] == "no learning rate with a score for every seed"
@@ -115,18 +91,18 @@ def test_an_interrupted_grid_goes_on_and_trains_nothing_twice(tmp_path):
     declared = experiment(vary={"model.norm": ["rmsnorm"]}, seeds=2, protocol=GRID)
     for most in (3, 4):
         with pytest.raises(Killed):
-            carry_out(tmp_path, declared, most=most, best=2e-2)
-    carry_out(tmp_path, declared, best=2e-2)
+            launch_protocol(tmp_path, declared, most=most, best=2e-2)
+    launch_protocol(tmp_path, declared, best=2e-2)
     assert set(completions(tmp_path, "valley").values()) == {1}
-    carry_out(tmp_path / "straight", declared, best=2e-2)
+    launch_protocol(tmp_path / "straight", declared, best=2e-2)
     assert chosen(tmp_path)[1] == chosen(tmp_path / "straight")[1]
     assert results_of(tmp_path, "valley") == results_of(tmp_path / "straight", "valley")
 
 
 def test_runs_of_a_fixed_sweep_are_part_of_the_grid(tmp_path):
     fixed = experiment(seeds=2)
-    carry_out(tmp_path, fixed)
-    outcome = carry_out(tmp_path, fixed.replace({"protocol": Spec("lr_grid", low=1e-3, high=9e-3, points=3)}))
+    launch_protocol(tmp_path, fixed)
+    outcome = launch_protocol(tmp_path, fixed.replace({"protocol": Spec("lr_grid", low=1e-3, high=9e-3, points=3)}))
     assert 3e-3 in {values["train.lr"] for values in chosen(tmp_path)[0]["tried"].values()}
     assert len(outcome.done) == 4
 
@@ -147,7 +123,7 @@ def test_search_reports_fresh_seeds_at_each_winner(tmp_path):
     protocol = Spec("search", trials=6, sampler="qmc", seeds=1, fresh_seeds=3)
     declared = experiment(vary={"model.norm": ["rmsnorm"]}, seeds=2, protocol=protocol)
     assert PROTOCOLS.build(protocol).runs(declared, tmp_path) == []
-    outcome = carry_out(tmp_path, declared)
+    outcome = launch_protocol(tmp_path, declared)
     assert outcome.exit_code == 0
     winners = read_json(tmp_path / "valley-search" / "choice.json")["variants"]
     runs = PROTOCOLS.build(protocol).runs(declared, tmp_path)
@@ -156,6 +132,6 @@ def test_search_reports_fresh_seeds_at_each_winner(tmp_path):
     assert len(completions(tmp_path, "valley")) == 6
     assert len(completions(tmp_path, "valley-search")) == 12
     assert PROTOCOLS.build(protocol).reported(declared).seed_list() == [2, 3, 4]
-    again = carry_out(tmp_path, declared)
+    again = launch_protocol(tmp_path, declared)
     assert again.exit_code == 0
     assert set(completions(tmp_path, "valley").values()) == {1}

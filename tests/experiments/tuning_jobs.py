@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.records import CONFIG, METRICS, RESULT, file_digest, run_directory, write_bytes, write_json
+from experiments.records import CONFIG, METRICS, RESULT, file_digest, run_directory, write_json
 
 TARGET = "tests.experiments.tuning_jobs:execute"
 UNTRAINED = 4.0
@@ -96,7 +96,7 @@ def execute(job: Valley, *, device: str = "cpu", stop: Any = lambda: False, repo
         time.sleep(job.seconds / job.steps)
         value = final + (UNTRAINED - final) * (1 - step / job.steps)
         rows.append({"step": step, "seconds": 0.0, "train/loss": UNTRAINED if step == 1 else value, "validation/loss": value})
-        write_bytes(directory / METRICS, b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+        (directory / METRICS).write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
         report(step=step, steps=job.steps, loss=value)
         if stop():
             raise Interrupted

@@ -88,6 +88,31 @@ def tune(
         return outcome, [trial for study in going.studies for trial in study.told()]
 
 
+def launch_protocol(results: Path, declared: Experiment, most: int | None = None, **job: Any) -> Outcome:
+    """Carries out the experiment's protocol with instant jobs, and writes experiment.json as `run` does."""
+    from experiments.runner.engine import run
+    from experiments.runner.plan import plan
+    from experiments.runner.store import description, write
+    from experiments.tuning.budget import held_equal
+    from experiments.tuning.protocols import PROTOCOLS, Stage
+
+    protocol, left = PROTOCOLS.build(declared.protocol), [most]
+    options = Options(Valley.maker(results, **job), target=TARGET)
+
+    def launch() -> Outcome:
+        runs = protocol.runs(declared, results)
+        write(results, {**description(declared, runs, source=declared.name), **held_equal(declared, runs)})
+        engine = InstantEngine(most=left[0])
+        outcome = run(plan(declared.name, runs, results), engine, options)
+        left[0] = None if left[0] is None else left[0] - len(engine.trained)
+        return outcome
+
+    def search(request: Request) -> Outcome:
+        return tune(results, declared, request, **job)[0]
+
+    return protocol.carry_out(Stage(declared, results, launch, search))
+
+
 def tune_until_killed(results: Path, declared: Experiment, request: Request, runs: int, slots: int = 1, **job: Any) -> bool:
     """Tunes, and dies after so many runs; whether it died."""
     try:
