@@ -92,7 +92,8 @@ def attempt(task: Task, *, device: str, stop: Stop, report: Report) -> Ended:
         held.keep(on_lost=lambda: stop.ask("lost"))
         kind, error, metrics = _under_lease(task, device, stop, report)
     except Exception as problem:
-        kind, error, metrics = failures.classify(problem, task.directory), failures.one_line(problem), {}
+        kind, metrics = failures.classify(problem, task.directory), {}
+        error = failures.storage_problem(problem, task.directory) or failures.one_line(problem)
     finally:
         if held is not None:
             held.release()

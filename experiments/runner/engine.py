@@ -197,6 +197,10 @@ class _Launch:
         if self.stopped_at:
             self._end(planned, replace(event, kind="interrupted"))
             return
+        failure = read_run(self._directory(planned)).failure or {}
+        if failure.get("kind") == "timed_out":  # it ended itself, which some engines cannot tell from a kill
+            self._end(planned, replace(event, kind="timed_out", error=str(failure.get("error"))))
+            return
         self.kills[planned.id] += 1
         if self.kills[planned.id] > MOST_KILLS:
             error = f"{event.error or 'its worker was asked to stop from outside'}, {MOST_KILLS + 1} times"
@@ -270,8 +274,6 @@ class _Launch:
 
     def _event(self, kind: str, planned: Planned, **details: Any) -> Event:
         return Event(kind, planned.id, planned.wanted.variant, planned.wanted.seed, **details)
-
-
 
 
 __all__ = ["Engine", "Feed", "Options", "run"]

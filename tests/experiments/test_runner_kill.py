@@ -14,17 +14,18 @@ from pathlib import Path
 import psutil
 import pytest
 
+from experiments import records
 from experiments.records import RESULT, run_directory
 from experiments.runner import plan
 from experiments.runner.plan import State
 from tests.experiments.runner_kit import completions, expected, launch, make_runs, scores
 
 
-def start(results: Path, **options: object) -> subprocess.Popen[str]:
+def start(results: Path, *, module: str = "runner_launch", **options: object) -> subprocess.Popen[str]:
     """A launcher in a process of its own."""
     flags = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.experiments.runner_launch", str(results), *flags],
+        [sys.executable, "-m", f"tests.experiments.{module}", str(results), *flags],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=Path(__file__).parents[2],
     )
 
@@ -204,3 +205,44 @@ def test_workers_killed_in_mid_run_are_replaced_and_their_runs_go_on(tmp_path, n
     assert launcher.returncode == 0, out
     assert out.count("requeued") == 3
     assert scores(tmp_path, make_runs(1, 3)) == expected(make_runs(1, 3), steps=40)
+
+
+@pytest.mark.slow
+def test_real_training_survives_five_kills_bit_for_bit(tmp_path):
+    chance = random.Random(0)
+    for _ in range(5):
+        before = finished(tmp_path / "killed")
+        launcher = start(tmp_path / "killed", module="runner_training")
+        until(lambda launcher=launcher: len(children(launcher.pid)) == 2 or launcher.poll() is not None)
+        time.sleep(chance.uniform(2.0, 6.0))
+        workers = children(launcher.pid)
+        if workers and chance.random() < 0.5:
+            os.kill(chance.choice(workers), signal.SIGKILL)
+            time.sleep(chance.uniform(0.0, 2.0))
+            workers += children(launcher.pid)
+        launcher.kill()
+        launcher.communicate()
+        until(lambda workers=workers: all(gone(pid) for pid in workers))
+        after = finished(tmp_path / "killed")
+        assert {path: after.get(path) for path in before} == before
+    for results in (tmp_path / "killed", tmp_path / "undisturbed"):
+        launcher = start(results, module="runner_training")
+        out, _ = launcher.communicate(timeout=180)
+        assert launcher.returncode == 0, out
+    assert numbers(tmp_path / "killed") == numbers(tmp_path / "undisturbed")
+    assert len(numbers(tmp_path / "killed")) == 12
+
+
+def numbers(results: Path) -> dict[str, object]:
+    """Everything that a run measured but time and memory, by run id; every weight as bytes."""
+    from safetensors.numpy import load_file
+
+    found: dict[str, object] = {}
+    for directory in records.run_directories(results, "tiny"):
+        stored = records.read_run(directory, verify_metrics=True)
+        assert stored.damage == ()
+        assert stored.result is not None
+        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in records.read_metrics(directory)]
+        weights = {name: value.tobytes() for name, value in load_file(directory / records.WEIGHTS).items()}
+        found[directory.name] = (stored.result["metrics"], stored.result["best"], rows, weights)
+    return found
