@@ -251,6 +251,7 @@ def gather(results: Path | str, name: str) -> Evidence:
     measured, loaded = None, None
     try:
         measured = records.read_json(folder / MEASURED)
+        trouble += [str(measured["error"])] if measured.get("error") else []
     except FileNotFoundError:
         pass
     except records.Damaged as error:

@@ -44,8 +44,8 @@ def command(
     def say(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
-    for card in sorted(cards, key=lambda card: card.by_seeds):  # the certain ones first
-        looked = decide_claim(card, launch, preset, decide, say)
+    for card in sorted(cards, key=lambda card: card.by_seeds):  # certain ones first
+        looked = decide_claim(card, launch, preset, decide, say, brief=name is None)
         answers += looked.answers
         code = max(code, looked.outcome.exit_code if looked.outcome else 0)
         if code == 130:
@@ -53,15 +53,22 @@ def command(
     found = release(answers)
     if launch.as_json:
         print(json.dumps([answer.to_dict() for answer in found], indent=1))
-    elif len(cards) > 1:
-        say(table(found))
+    if name is None:
+        path = launch.results / f"claims-{preset}.md"
+        records.write_bytes(path, table(found).encode())
+        say(f"{_counted(found)}; table: {path}; everything about one: python run_all.py claims NAME --preset {preset}")
     return code
 
 
 def decide_claim(
-    card: Claim, launch: Launch, preset: str, decide: Decide, say: Callable[[str], None] = lambda line: None
+    card: Claim, launch: Launch, preset: str, decide: Decide, say: Callable[[str], None] = lambda line: None, *,
+    brief: bool = False,
 ) -> Looked:
-    """Records a card, measures and trains what it needs, and writes results/<claim>/verdict.json."""
+    """Records a card, measures and trains what it needs, and writes results/<claim>/verdict.json.
+
+    Args:
+        say: is told what a person reads. brief: the verdict and its notes alone.
+    """
     for line in record(card, launch.results, again(card, launch.results, preset)):
         say(line)
     folder = launch.results / card.name
@@ -72,10 +79,20 @@ def decide_claim(
             say(f"{card.name}: {found['error']}")
     looked = look_by_look(card, launch.results, trainer(launch), decide, after=lambda seeds: _probe(card, launch, say))
     for answer in looked.answers:
-        say(str(answer))
+        say(_brief(answer) if brief else str(answer))
     _about_seeds(card, looked, say)
     write_verdict(folder / VERDICT, card, looked)
     return looked
+
+
+def _brief(answer: Answer) -> str:
+    head, *rest = str(answer).splitlines()
+    return "\n".join([head, *(line for line in rest if line.startswith("  note: "))])
+
+
+def _counted(found: Sequence[Answer]) -> str:
+    labels = [answer.label for answer in found]
+    return ", ".join(f"{labels.count(label)} {label}" for label in dict.fromkeys(labels))
 
 
 def again(card: Claim, results: Path, preset: str) -> str:
