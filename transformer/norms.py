@@ -53,6 +53,7 @@ class BatchNorm(Norm):
     """(x - mean) / sqrt(var + eps) * weight + bias, over batch and positions of each feature; running averages in eval.
 
     A cautionary contrast: in training, position t is normalised with the positions after it, padding included.
+    Recomputed activations count twice in the running averages.
     """
 
     mixes_positions: ClassVar[bool] = True
