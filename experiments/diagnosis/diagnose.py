@@ -1,0 +1,54 @@
+"""Runs every check, in the order in which an experienced person would look: causes before their consequences."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from experiments.diagnosis.case import Case
+from experiments.diagnosis.data_checks import configuration, labels, overlap, repetition
+from experiments.diagnosis.finding import Diagnosis, Finding, worst_first
+from experiments.diagnosis.memory import memory
+from experiments.diagnosis.model_checks import (
+    dead_units,
+    future,
+    gradients,
+    not_a_number,
+    positions,
+    saturation,
+    scale,
+)
+from experiments.diagnosis.training_checks import (
+    crash,
+    divergence,
+    oscillation,
+    overfitting,
+    rate,
+    stall,
+    uniform_attention,
+)
+
+Check = Callable[[Case], Iterator[Finding]]
+
+STATIC: tuple[Check, ...] = (overlap, labels, repetition, not_a_number, future, positions)  # no step is trained
+CHECKS: tuple[Check, ...] = (
+    *STATIC, crash, divergence, saturation, scale, gradients, oscillation, dead_units, overfitting, uniform_attention,
+    stall, memory, rate,
+)
+
+
+def diagnose(case: Case, checks: Sequence[Check] = CHECKS) -> Diagnosis:
+    """Every check on one case.
+
+    Checks end early where going on makes no sense: a configuration that cannot start, a model that gives NaN.
+    """
+    found, seconds = list(configuration(case)), dict[str, float]()
+    for check in () if found else checks:
+        began = time.perf_counter()
+        found += check(case)
+        seconds[check.__name__] = round(time.perf_counter() - began, 2)
+        if check is not_a_number and any(one.check == "not_a_number" for one in found):
+            break
+        if check is crash and any(one.check == "crash" for one in found) and case.trial.error:
+            break
+    return Diagnosis(case.name, case.looked_at(), worst_first(found), seconds)
