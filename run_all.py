@@ -37,6 +37,9 @@ def default(
 def report(
     experiment: Annotated[str | None, typer.Argument(help="Stored experiment; default all.")] = None,
     metric: Annotated[str | None, typer.Option(help="Another metric than the experiment's own.")] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="Also LaTeX tables and PDF figures.")] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the website on this machine afterwards.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="For --serve; 0 = any free one.")] = 8000,
     results: Results = RESULTS, json: Json = False,
 ) -> None:
     """Tables, figures and answers from what is stored; works with half a sweep and says what is missing."""
@@ -44,7 +47,8 @@ def report(
     from analysis.report.command import command
 
     try:
-        raise typer.Exit(command(experiment, results, metric=metric, as_json=json))
+        served = port if serve else None
+        raise typer.Exit(command(experiment, results, metric=metric, as_json=json, paper=paper, port=served))
     except ReportError as error:
         raise ConfigError([("", str(error))]) from error
 
@@ -62,9 +66,7 @@ def _default(names: tuple[str, ...], results: Path) -> int:
         if code == 130:
             return code
         worst = max(worst, code)
-    for name in names:
-        report_command(name, results, metric=None, as_json=False)
-    return worst
+    return max(worst, report_command(None, results, metric=None, as_json=False))
 
 
 def main() -> None:

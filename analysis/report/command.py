@@ -9,40 +9,73 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Printed
 
-from analysis.answer import answer
+from analysis.answer import answer, parts
 from analysis.compare import Comparison, compare
 from analysis.contents import score_table
-from analysis.load import load
+from analysis.load import ReportError, load
 from analysis.report.experiment import write_report
+from analysis.report.paper import write_paper
+from analysis.report.serve import serve
+from analysis.report.site import write_site
 from experiments import records
 
 HEADS = ("variant", "mean", "n", "Δ (95 % CI)", "p (Holm)", "wins", "verdict")  # costs are in the report
 
 
-def command(experiment: str | None, results: Path, *, metric: str | None, as_json: bool) -> int:
-    """Reports one stored experiment, or all of them.
+def command(
+    experiment: str | None, results: Path, *, metric: str | None, as_json: bool, paper: bool = False,
+    port: int | None = None,
+) -> int:
+    """Reports one stored experiment, or all of them and the website over them.
 
     Args:
         experiment: its name; None = every experiment under `results`.
         metric: print the comparison on this metric instead of the experiment's own; the written report keeps its own.
+        paper: also write the LaTeX tables and PDF figures of a paper.
+        port: serve the website on loopback afterwards, until Ctrl-C; 0 = any free port.
+
+    Returns:
+        0, or 1 when one of several experiments could not be reported.
 
     Raises:
         ReportError: no such experiment, or no run has the metric; the message says what there is.
     """
     names = [experiment] if experiment else records.experiments(results)
-    console = Console(highlight=False)
-    answers = []
+    console, answers, problems = Console(highlight=False), [], []
     for name in names:
-        page = write_report(results, name)
-        comparison = compare(load(results, name), metric)
+        try:
+            comparison, page = compare(load(results, name), metric), write_report(results, name)
+        except ReportError as error:
+            if experiment:
+                raise
+            problems.append(str(error))
+            continue
         answers.append(_answer(comparison, page))
         if not as_json:
             _print(console, comparison, page)
+        if paper:
+            folder = write_paper(results, name)
+            console.print(f"paper: {folder}", markup=False, soft_wrap=True)
+    site = write_site(results) if names and (experiment is None or port is not None) else None
+    _close(console, names, answers, problems, site, as_json)
+    if port is not None:
+        serve(results, port)
+    return 1 if problems else 0
+
+
+def _close(
+    console: Console, names: list[str], answers: list[Any], problems: list[str], site: Path | None, as_json: bool
+) -> None:
     if as_json:
-        print(json.dumps({"experiments": answers}, indent=1))
-    elif not names:
-        console.print(f"nothing under {results} to report; start with: python run_all.py", markup=False)
-    return 0
+        where = None if site is None else str(site)
+        print(json.dumps({"experiments": answers, "site": where, "problems": problems}, indent=1))
+        return
+    for problem in problems:
+        console.print(f"not reported: {problem}", markup=False, soft_wrap=True)
+    if site is not None:
+        console.print(f"\nall experiments: {site}", markup=False, soft_wrap=True)
+    if not names:
+        console.print("nothing to report yet; start with: python run_all.py", markup=False)
 
 
 def _answer(comparison: Comparison, page: Path) -> dict[str, Any]:
@@ -82,4 +115,6 @@ def _print(console: Console, comparison: Comparison, page: Path) -> None:
     Console(highlight=False, width=max(console.width, width)).print(shown)
     found = answer(comparison)
     console.print(f"{found.sentence} {found.cost}".strip(), markup=False)
+    for part in parts(comparison):
+        console.print(f"  {part.part.rsplit('.', 1)[-1]}: {part.best}; {part.sentence}", markup=False)
     console.print(f"report: {page}", markup=False, soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -61,11 +61,11 @@ def _config(target: str | None, variant: str | None, sets: list[str]) -> RunConf
 
 
 def _products(config: RunConfig, rows: int, length: int) -> list[Product]:
-    from transformer.models import build
+    from transformer.models import Model, build
     from transformer.trace import trace
 
     task = build_task(config.task)
     if length > task.max_len:
         raise ConfigError([("--length", f"{length} is more than the {task.max_len} positions of task '{config.task}'")])
     model = build(config.model, seed=0, device="meta", **model_arguments(task))
-    return trace(model, *model.dry_inputs(rows, length))
+    return trace(model, *cast(Model, model).dry_inputs(rows, length))

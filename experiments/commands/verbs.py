@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -196,7 +197,7 @@ def worker(
     raise typer.Exit(command(declared(experiment, set_, vary, grid, seeds, preset, name, imports), launch))
 
 
-VERBS = {
+VERBS: dict[str, Callable[..., None]] = {
     "list": list_, "plan": plan, "run": run, "status": status, "show": show, "generate": generate, "trace": trace,
     "tune": tune, "slurm": slurm, "worker": worker,
 }
