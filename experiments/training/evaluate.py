@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -34,9 +34,8 @@ def evaluate(
     model.eval()
     with torch.no_grad():
         for one in sets:
-            prefix = f"{split}/{one.name}/" if one.name else f"{split}/"
-            found = _set_scores(model, one.batches, sequences, device, precision)
-            scores.update({prefix + name: value for name, value in found.items()})
+            found = set_scores(_batch_sums(model, one.batches, device, precision), sequences)
+            scores.update({named(split, one.name, name): value for name, value in found.items()})
     model.train(was_training)
     return scores
 
@@ -47,15 +46,19 @@ def metric_names(task: Task) -> list[str]:
     found = [f"test/{name}" for name in computable(task)]
     for split in ("validation", "test"):
         for one in task.evaluations(split, 0):  # type: ignore[arg-type]
-            found += [f"{split}/{one.name}/{name}" if one.name else f"{split}/{name}" for name in names]
+            found += [named(split, one.name, name) for name in names]
     return sorted(found)
 
 
-def _set_scores(
-    model: nn.Module, batches: Sequence[Batch], sequences: bool, device: str, precision: Precision
-) -> dict[str, float]:
+def named(split: str, one: str, score: str) -> str:
+    """`split/score` for the set "", `split/set/score` for the others."""
+    return f"{split}/{one}/{score}" if one else f"{split}/{score}"
+
+
+def set_scores(sums: Iterable[tuple[Tensor, Tensor]], sequences: bool) -> dict[str, float]:
+    """Scores of one set from what `counted` found in each of its batches; empty where nothing was asked."""
     totals = torch.zeros(5, dtype=torch.float64)  # nats, asked, right, whole rows, asked rows
-    for nats, counts in _batch_sums(model, batches, device, precision):
+    for nats, counts in sums:
         totals += torch.cat([nats.cpu().view(1), counts.cpu().double()])
     total, asked, right, whole, rows = totals.tolist()
     if not asked:
@@ -68,6 +71,17 @@ def _set_scores(
     return {**scores, "exact_match": whole / rows} if sequences else scores
 
 
+def counted(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Of one batch: summed loss (float64 scalar), and asked tokens, right ones, whole rows, asked rows (int64)."""
+    asked = targets != IGNORE
+    right = (logits.argmax(-1) == targets) & asked
+    per_row = asked.view(len(targets), -1)
+    whole = (right.view(len(targets), -1) | ~per_row).all(1) & per_row.any(1)
+    losses = token_losses(logits, targets)
+    losses = losses.cpu() if losses.device.type == "mps" else losses  # which has no float64
+    return losses.double().sum(), torch.stack([flag.sum() for flag in (asked, right, whole, per_row.any(1))])
+
+
 def _batch_sums(
     model: nn.Module, batches: Sequence[Batch], device: str, precision: Precision
 ) -> Iterator[tuple[Tensor, Tensor]]:
@@ -75,10 +89,4 @@ def _batch_sums(
         batch = moved(batch, device)
         with precision_context(precision, device):
             logits = logits_of(model, batch)
-        asked = batch.targets != IGNORE
-        right = (logits.argmax(-1) == batch.targets) & asked
-        per_row = asked.view(len(batch), -1)
-        whole = (right.view(len(batch), -1) | ~per_row).all(1) & per_row.any(1)
-        losses = token_losses(logits, batch.targets)
-        losses = losses.cpu() if device.startswith("mps") else losses  # which has no float64
-        yield losses.double().sum(), torch.stack([flag.sum() for flag in (asked, right, whole, per_row.any(1))])
+        yield counted(logits, batch.targets)

@@ -85,7 +85,18 @@ def execute(
         RuntimeError: this process resolves the configuration to another identity than the plan did.
         Exception: whatever else goes wrong; there is then no result.json.
     """
-    started = _now()
+    started = now()
+    config = begin(job)
+    outcome = _mirrored(job, config, Path(job.directory), device, stop, report)
+    return end(job, outcome, environment(config, device), started)
+
+
+def begin(job: Job) -> RunConfig:
+    """Makes this process and the run's directory ready; writes config.json.
+
+    Raises:
+        RuntimeError: this process resolves the configuration to another identity than the plan did.
+    """
     torch.set_num_threads(job.threads)
     for path in job.imports:
         import_file(Path(path))
@@ -93,12 +104,17 @@ def execute(
     directory = Path(job.directory)
     directory.mkdir(parents=True, exist_ok=True)
     _write_config(directory / records.CONFIG, job.record())
-    outcome = _mirrored(job, config, directory, device, stop, report)
+    return config
+
+
+def end(job: Job, outcome: Mapping[str, Any], where: Mapping[str, Any], started: str) -> dict[str, Any]:
+    """Writes result.json, the last of a run's files, and returns its content. where: see `environment`."""
     result = {
         "schema": records.SCHEMA, "run_id": job.run_id, "experiment": job.experiment, "variant": job.variant,
-        "seed": job.seed, "hash": job.hash, **outcome, "environment": environment(config, device),
-        "started": started, "finished": _now(),
+        "seed": job.seed, "hash": job.hash, **outcome, "environment": dict(where), "started": started,
+        "finished": now(),
     }
+    directory = Path(job.directory)
     records.write_json(directory / records.RESULT, result)
     (directory / records.CHECKPOINT).unlink(missing_ok=True)
     return result
@@ -137,10 +153,9 @@ def _write_config(path: Path, content: dict[str, Any]) -> None:
 def _mirrored(
     job: Job, config: RunConfig, directory: Path, device: str, stop: Callable[[], bool], report: Callable[..., None]
 ) -> dict[str, Any]:
-    mirrors = Guarded([] if job.wandb == "off" else [WandbMirror(job.wandb, Path(job.results))])
-    mirrors.start(About(job.run_id, job.experiment, job.variant, job.seed, job.config, job.tags))
+    mirrors = mirrors_of(job)
     watchers = Watchers(
-        on_progress=lambda moment: report(**_told(moment)), should_stop=stop, mirrors=mirrors,
+        on_progress=lambda moment: report(**told(moment)), should_stop=stop, mirrors=mirrors,
         checkpoint_seconds=job.checkpoint_seconds, checkpoint_steps=job.checkpoint_steps,
     )
     try:
@@ -152,14 +167,23 @@ def _mirrored(
     return outcome
 
 
-def _told(moment: Moment) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def mirrors_of(job: Job) -> Guarded:
+    """The run's mirrors, started."""
+    mirrors = Guarded([] if job.wandb == "off" else [WandbMirror(job.wandb, Path(job.results))])
+    mirrors.start(About(job.run_id, job.experiment, job.variant, job.seed, job.config, job.tags))
+    return mirrors
+
+
+def told(moment: Moment) -> dict[str, Any]:
+    """What a `report` is told."""
+    found: dict[str, Any] = {
         "step": moment.step, "steps": moment.total, "loss": moment.loss, "tokens_per_second": moment.tokens_per_second,
     }
     if "validation/loss" in moment.scores:
-        told["validation_loss"] = moment.scores["validation/loss"]
-    return told
+        found["validation_loss"] = moment.scores["validation/loss"]
+    return found
 
 
-def _now() -> str:
+def now() -> str:
+    """The time, as files hold it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

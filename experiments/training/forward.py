@@ -18,11 +18,15 @@ Precision = Literal["fp32", "bf16"]
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     """Logits (B, L, V), or (B, V) of a classifier."""
-    logits: Tensor = (
-        model(batch.inputs, batch.keep) if batch.source is None
-        else model(batch.source, batch.inputs, batch.source_keep, batch.keep)
-    )
+    logits: Tensor = model(*arguments(batch))
     return logits
+
+
+def arguments(batch: Batch) -> tuple[Tensor | None, ...]:
+    """What a model's forward takes of a batch, in order."""
+    if batch.source is None:
+        return batch.inputs, batch.keep
+    return batch.source, batch.inputs, batch.source_keep, batch.keep
 
 
 def moved(batch: Batch, device: str) -> Batch:

@@ -30,9 +30,12 @@ def summed_loss(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> T
     )
 
 
-def token_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """-log p(target) of every position in nats, 0 where the target is IGNORE; the shape of `targets`. No smoothing."""
-    flat = F.cross_entropy(_wide(logits).flatten(0, -2), targets.flatten(), ignore_index=IGNORE, reduction="none")
+def token_losses(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """-log p(target) of every position in nats, 0 where the target is IGNORE; the shape of `targets`."""
+    flat = F.cross_entropy(
+        _wide(logits).flatten(0, -2), targets.flatten(), ignore_index=IGNORE, reduction="none",
+        label_smoothing=smoothing,
+    )
     return flat.view_as(targets)
 
 

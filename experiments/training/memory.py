@@ -35,10 +35,13 @@ class Kept(torch.autograd.graph.saved_tensors_hooks):
         return sum(self.storages.values())
 
 
-def peak_memory(model: nn.Module, optimiser: torch.optim.Optimizer, saved_bytes: int, device: str) -> tuple[int, str]:
-    """(bytes, how they were measured)."""
+def peak_memory(
+    model: nn.Module, optimiser: torch.optim.Optimizer, saved_bytes: int, device: str, replicas: int = 1
+) -> tuple[int, str]:
+    """(bytes, how they were measured); of `replicas` that trained together on a GPU, an equal share."""
     if device.startswith("cuda"):
-        return torch.cuda.max_memory_allocated(device), ALLOCATED
+        share = f", one share of {replicas}" if replicas > 1 else ""
+        return torch.cuda.max_memory_allocated(device) // replicas, ALLOCATED + share
     weights = sum(p.nbytes for p in model.parameters())
     gradients = sum(p.nbytes for p in model.parameters() if p.requires_grad)
     state = sum(t.nbytes for entry in optimiser.state.values() for t in entry.values() if isinstance(t, Tensor))

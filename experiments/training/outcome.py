@@ -18,12 +18,18 @@ from transformer.costs import costs
 _counted: dict[str, dict[str, Any]] = {}
 
 
-def conclude(run: Session) -> dict[str, Any]:
-    """Test scores (unless the run diverged), weights, and the record of the run."""
-    test = run.task.evaluations("test", run.config.seed)
+def conclude(
+    run: Session, test: Sequence[Evaluation] | None = None, tested: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """Test scores (unless the run diverged), weights, and the record of the run.
+
+    Args:
+        test, tested: its test sets and scores on them, where somebody has them already.
+    """
+    test = run.task.evaluations("test", run.config.seed) if test is None else test
     scores, found = dict(run.progress.scores), {}
     if run.diverged is None:
-        found = run.score(test, "test")
+        found = dict(run.score(test, "test") if tested is None else tested)
         run.diverged = score_trouble(run.progress.step, found)
     if run.diverged is None:
         found |= text_scores(run.model, run.task, test, device=run.recipe.device)
@@ -51,7 +57,7 @@ def _cost(run: Session) -> dict[str, Any]:
     """flops_per_token: of a forward pass at the training length, for a token that the loss is asked of; a training step
     takes about three times as much. tokens: positions that the model read in training, padding included."""
     progress = run.progress
-    peak, how = peak_memory(run.model, run.optimiser, progress.saved_bytes, run.recipe.device)
+    peak, how = peak_memory(run.model, run.optimiser, progress.saved_bytes, run.recipe.device, run.replicas)
     return {
         **_sizes(run), "tokens": progress.tokens, "steps": progress.step, "seconds": run.seconds(),
         "train_seconds": round(progress.train_seconds, 4), "peak_memory_bytes": peak, "peak_memory_measure": how,

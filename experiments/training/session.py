@@ -83,6 +83,7 @@ class Session:
     began: float
     stopped_early: bool = False
     diverged: dict[str, Any] | None = None
+    replicas: int = 1  # how many runs train together with this one, itself included
 
     @property
     def over(self) -> bool:

@@ -64,7 +64,7 @@ def take_step(
         if teacher_forcing < 1.0 and generator is not None:
             batch = _sampled(model, batch, recipe, teacher_forcing, generator)
         with watch or nullcontext():
-            loss = _loss(model, batch, recipe) / asked
+            loss = loss_of(model, batch, recipe) / asked
         watch = None
         torch.autograd.backward(loss)
         total = total + loss.detach()
@@ -82,7 +82,8 @@ def _part(part: int, rows: int) -> Callable[[Tensor], Tensor]:
     return lambda tensor: tensor[part * rows : (part + 1) * rows]
 
 
-def _loss(model: nn.Module, batch: Batch, recipe: Recipe) -> Tensor:
+def loss_of(model: nn.Module, batch: Batch, recipe: Recipe) -> Tensor:
+    """Summed training loss of a batch, nats."""
     with precision_context(recipe.precision, recipe.device):
         logits = logits_of(model, batch)
     return summed_loss(logits, batch.targets, smoothing=recipe.smoothing)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def train(
         result = one_step(run)
         validated = validation_due(run)
         if validated:
-            validate(run)
+            validate(run, run.score(run.validation, "validation"))
         log_step(run, result, validated)
         if validated or time.monotonic() - told > watchers.progress_seconds:
             told = time.monotonic()
@@ -107,9 +108,9 @@ def validation_due(run: Session) -> bool:
     return run.diverged is None and (step % train.eval_every == 0 or step >= train.steps)
 
 
-def validate(run: Session) -> None:
-    """Scores on validation; notes the best, and stops the run after `patience` validations without a better loss."""
-    scores, progress = run.score(run.validation, "validation"), run.progress
+def validate(run: Session, scores: Mapping[str, float]) -> None:
+    """Takes scores on validation; notes the best, and stops after `patience` validations without a better loss."""
+    progress = run.progress
     run.diverged = score_trouble(progress.step, scores)
     if run.diverged is not None:
         return
