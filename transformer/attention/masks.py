@@ -33,7 +33,7 @@ def joined(keep: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tens
     """Mask and bias as the one tensor that fused attention takes: bool, or float with -inf at blocked keys."""
     if bias is None:
         return keep
-    # float32 at least: bf16 cannot tell distances of 300 and 301 apart; but CUDA's kernels want the dtype of the queries
+    # float32 at least: bf16 cannot tell distances 300 and 301 apart; but CUDA's kernels want the dtype of the queries
     bias = bias.to(dtype if bias.is_cuda else torch.promote_types(dtype, torch.float32))
     if bias.dim() == 3 and not bias.requires_grad:
         bias = bias[None]  # what fused attention takes; with three, torch writes it out, as a trained bias needs
