@@ -68,6 +68,7 @@ def save_checkpoint(
     content = {
         "format": FORMAT, "hash": run_hash, "progress": dataclasses.asdict(progress), "model": model.state_dict(),
         "optimiser": optimiser.state_dict(), "rng": torch.get_rng_state(),
+        "metrics": _beginning(path.with_name(METRICS), progress.metrics_bytes),
     }
     torch.save(content, buffer)
     archive = buffer.getvalue()
@@ -79,8 +80,8 @@ def load_checkpoint(
 ) -> Progress:
     """Puts model, optimiser and generator back where the checkpoint left them.
 
-    A checkpoint that is torn, altered, of another run, or ahead of metrics.jsonl costs one warning; the run then
-    starts from step 0. Nothing is touched before all of it has been checked.
+    A checkpoint that is torn, altered, of another run, or that does not fit metrics.jsonl costs one warning; the run
+    then starts from step 0. Nothing is touched before all of it has been checked.
 
     Returns:
         What the run had counted; a fresh Progress where there is nothing to go on from.
@@ -91,7 +92,7 @@ def load_checkpoint(
         content = _read(path, device)
         progress = Progress(**content["progress"])
         _belongs(content, run_hash, model, optimiser)
-        _has_its_metrics(path.with_name(METRICS), progress.metrics_bytes)
+        _has_its_metrics(path.with_name(METRICS), progress.metrics_bytes, content["metrics"])
     except Exception as error:  # whatever is wrong with the file, the run can be repeated
         warnings.warn(f"{path}: {error}; the run starts from step 0", RuntimeWarning, stacklevel=2)
         return Progress()
@@ -167,6 +168,16 @@ def _belongs(content: dict[str, Any], run_hash: str, model: nn.Module, optimiser
         raise ValueError("the checkpoint is of a model built differently")
 
 
-def _has_its_metrics(path: Path, size: int) -> None:
+def _has_its_metrics(path: Path, size: int, digest: str) -> None:
     if (path.stat().st_size if path.exists() else 0) < size:
         raise ValueError(f"{path.name} is shorter than when the checkpoint was written")
+    if _beginning(path, size) != digest:
+        raise ValueError(f"{path.name} was altered since the checkpoint was written")
+
+
+def _beginning(path: Path, size: int) -> str:
+    """sha256 of the first bytes of a file, so that no altered curve is carried on."""
+    if not size:
+        return hashlib.sha256().hexdigest()
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read(size)).hexdigest()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -166,7 +167,7 @@ def test_two_launchers_share_the_work_and_neither_repeats_the_other(tmp_path):
     assert set(completions(tmp_path, runs).values()) == {1}
     assert scores(tmp_path, runs) == expected(runs)
     assert all(f"{State.DONE!r}: 12" in out for out in outs), outs
-    assert sum(out.count("\ndone ") for out in outs) == 12
+    assert sum(out.count("\ndone ") for out in outs) >= 12  # both may report a run that one has just finished
 
 
 def test_a_launcher_takes_over_the_runs_of_another_that_was_killed(tmp_path):
@@ -246,3 +247,25 @@ def numbers(results: Path) -> dict[str, object]:
         weights = {name: value.tobytes() for name, value in load_file(directory / records.WEIGHTS).items()}
         found[directory.name] = (stored.result["metrics"], stored.result["best"], rows, weights)
     return found
+
+
+@pytest.mark.parametrize("name", [records.CHECKPOINT, records.METRICS, records.CONFIG])
+def test_an_interrupted_run_goes_on_to_the_same_numbers_whichever_of_its_files_is_spoilt(tmp_path, name):
+    from experiments.training.execute import Interrupted, Job, execute
+    from tests.experiments.runner_training import EXPERIMENT
+
+    run, found = EXPERIMENT.runs()[0], []
+    for results in (tmp_path / "spoilt", tmp_path / "plain"):
+        job, steps = Job.of(run, results, checkpoint_steps=10), iter(range(1000))
+        if results.name == "spoilt":
+            with pytest.raises(Interrupted):
+                execute(job, stop=lambda steps=steps: next(steps) == 30)
+            path = run_directory(results, "tiny", run.id) / name
+            content = bytearray(path.read_bytes())
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it starts from step 0
+            execute(job)
+        found.append(numbers(results))
+    assert found[0] == found[1]
