@@ -6,6 +6,7 @@
                                        result.json       written last, by atomic rename: it exists = the run has ended
                                        failure.json      why the last attempt ended without a result
                                        checkpoint.pt, weights.safetensors, log.txt, lease.json
+                                       inside.json       what is inside the trained model, when somebody looked
     results/<experiment>/report/                         tables and figures
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 SCHEMA = 1
 EXPERIMENT, CONFIG, METRICS, RESULT = "experiment.json", "config.json", "metrics.jsonl", "result.json"
 FAILURE, LEASE, LOG = "failure.json", "lease.json", "log.txt"
-CHECKPOINT, WEIGHTS = "checkpoint.pt", "weights.safetensors"
+CHECKPOINT, WEIGHTS, INSIDE = "checkpoint.pt", "weights.safetensors", "inside.json"
 
 
 class Damaged(ValueError):

@@ -76,7 +76,8 @@ class History:
         return self._median(len(self.losses) * 2 // 3) - self.last
 
     def _median(self, end: int) -> float:
-        tail = [loss for _, loss in self.losses[max(0, end - max(5, len(self.losses) // 10)): end] if math.isfinite(loss)]
+        start = max(0, end - max(5, len(self.losses) // 10))
+        tail = [loss for _, loss in self.losses[start:end] if math.isfinite(loss)]
         return statistics.median(tail) if tail else math.nan
 
 

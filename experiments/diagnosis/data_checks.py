@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from experiments.diagnosis.case import Case

@@ -45,7 +45,8 @@ def measured(case: Case) -> Memory:
     plain = _kept(model, batch, config.train.precision)
     counted = costs(model, length=batch.inputs.shape[1], batch=len(batch)).activation_bytes_by_part
     total = max(1, sum(counted.values()))
-    bf16, halved = _kept(model, batch, "bf16"), _kept(model, rows_of(batch, max(1, len(batch) // 2)), config.train.precision)
+    bf16 = _kept(model, batch, "bf16")
+    halved = _kept(model, rows_of(batch, max(1, len(batch) // 2)), config.train.precision)
     recompute_activations(model)
     inputs = len(batch) * batch.inputs.shape[1] * config.model.d_model * 4 * config.model.n_layers
     recomputed = _kept(model, batch, config.train.precision) + inputs  # layer inputs are kept out of autograd's sight

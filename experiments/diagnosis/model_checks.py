@@ -253,7 +253,8 @@ def gradients(case: Case) -> Iterator[Finding]:
             continue
         vanishes = ratio < 1
         yield Finding(
-            "gradients", "harmful", f"the gradient {'vanishes' if vanishes else 'explodes'} on its way to the first layer",
+            "gradients", "harmful",
+            f"the gradient {'vanishes' if vanishes else 'explodes'} on its way to the first layer",
             f"{stack}: norm {sizes[0]:.2g} at the first of {len(sizes)} layers, {sizes[-1]:.2g} at the last, ratio "
             f"{ratio:.2g} (limits {SHRINKS:g} to {1 / SHRINKS:g})",
             "each layer multiplies it by about "

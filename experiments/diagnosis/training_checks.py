@@ -75,7 +75,8 @@ def _rate_change(case: Case) -> str:
     tested = case.range
     edge = "no rate" if tested.edge is None else f"rates from {tested.edge:.2g} on"
     least = f"least loss at {3 * tested.best:.2g}" if tested.best else "no rate lowered the loss"
-    return (f"train.lr={case.slow_rate:.1g} or less (range test: {least}, {edge} made it rise), longer train.warmup, train.clip=1.0")
+    return (f"train.lr={case.slow_rate:.1g} or less (range test: {least}, {edge} made it rise), longer train.warmup, "
+            "train.clip=1.0")
 
 
 def _end(trial: Trial) -> float:
@@ -100,8 +101,8 @@ def oscillation(case: Case) -> Iterator[Finding]:
     clip, share = case.config.train.clip, history.clipped
     yield Finding(
         "oscillation", "harmful", "the loss jumps instead of falling" if jumpy or rises else "the loss does not fall",
-        f"{len(jumps)} jumps in {len(history.losses)} steps (limit {SPIKES} and {SPIKE_SHARE:.0%}), loss {history.first:.3g} "
-        f"at first and {history.last:.3g} at last; gradient norm median {_quantile(norms, 0.5):.3g}, 90 % "
+        f"{len(jumps)} jumps in {len(history.losses)} steps (limit {SPIKES} and {SPIKE_SHARE:.0%}), loss "
+        f"{history.first:.3g} at first and {history.last:.3g} at last; gradient norm median {_quantile(norms, 0.5):.3g}, 90 % "
         f"{_quantile(norms, 0.9):.3g}, largest {_quantile(norms, 1.0):.3g}; "
         + (f"{share:.0%} of steps clipped at {clip:g}" if clip else "no clipping"),
         f"the learning rate is too large: the same {len(case.slow.losses)} steps at {case.slow_rate:.1g} end at "
@@ -139,10 +140,11 @@ def overfitting(case: Case) -> Iterator[Finding]:
     gaps = ", ".join(f"{loss - near:+.2f} at {step}" for step, loss, near in _gaps(case))
     yield Finding(
         "overfitting", "harmful", "validation gets worse while training gets better",
-        f"validation loss {best:.3g} at step {best_step}, {last:.3g} at step {last_step} (limit +{limit:.2g}); training "
-        f"loss {history.last:.3g}; validation minus training: {gaps}", "too little data for so many steps or so large "
+        f"validation loss {best:.3g} at step {best_step}, {last:.3g} at step {last_step} (limit +{limit:.2g}); "
+        f"training loss {history.last:.3g}; validation minus training: {gaps}", "too little data for so many steps or so large "
         "a model: it learns the training examples by heart",
-        f"stop early (train.patience=3), model.dropout=0.1 or more, train.steps={best_step}, more data, a smaller model",
+        f"stop early (train.patience=3), model.dropout=0.1 or more, train.steps={best_step}, more data, a smaller "
+        "model",
     )
 
 
@@ -169,8 +171,8 @@ def uniform_attention(case: Case) -> Iterator[Finding]:
         "uniform_attention", "harmful" if cannot else "hint",
         "every head looks everywhere alike, and nothing is learned",
         f"entropy over the log of visible keys: {'; '.join(_shares(name, shares) for name, shares in heads.items())} "
-        f"(limit {UNIFORM}); loss {case.history.last:.3g}, chance {case.chance:.3g}; gradient of queries and keys at the "
-        f"start: {ratio:.2g} of that of values (limit {NO_GRADIENT:g})",
+        f"(limit {UNIFORM}); loss {case.history.last:.3g}, chance {case.chance:.3g}; gradient of queries and keys at "
+        f"the start: {ratio:.2g} of that of values (limit {NO_GRADIENT:g})",
         "scores are too small to tell keys apart, and no gradient makes them larger: a scaling factor too small, or "
         "queries and keys that start at zero" if cannot else
         "heads have not begun to choose; they could, so this follows from what else is wrong, or it is early",
@@ -210,8 +212,8 @@ def stall(case: Case) -> Iterator[Finding]:
         "stall", "harmful" if history.complete and not falling else "hint",
         "nothing is learned" if case.at_chance and not falling else
         f"learning {'ends' if falling else 'stops'} far from what is possible",
-        f"loss {history.last:.3g} after {history.losses[-1][0]} steps; chance {case.chance:.3g}, {floor}: {max(0.0, way):.0%} "
-        f"of the way (limit {LEARNED:.0%}), fallen by {history.falling:.2g} in the last third; {heart}", cause, change,
+        f"loss {history.last:.3g} after {history.losses[-1][0]} steps; chance {case.chance:.3g}, {floor}: "
+        f"{max(0.0, way):.0%} of the way (limit {LEARNED:.0%}), fallen by {history.falling:.2g} in the last third; {heart}", cause, change,
     )
 
 

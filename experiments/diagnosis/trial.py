@@ -109,7 +109,8 @@ def one_batch(config: RunConfig, *, lr: float, seconds: float, d_model: int | No
     """
     changes: dict[str, Any] = {
         "train.overfit_one_batch": True, "train.lr": lr, "train.steps": ONE_BATCH_STEPS, "train.warmup": 10,
-        "train.accumulate": 1, "train.schedule": Spec("constant"), "train.batch_size": min(ONE_BATCH_ROWS, config.train.batch_size),
+        "train.accumulate": 1, "train.schedule": Spec("constant"),
+        "train.batch_size": min(ONE_BATCH_ROWS, config.train.batch_size),
         "train.label_smoothing": 0.0, "train.patience": None, "train.scheduled_sampling": None, "model.dropout": 0.0,
     }
     if d_model is not None:

@@ -1,0 +1,61 @@
+"""`inside RUN --text ...`: attention maps, roles of heads and more, as inside.json beside the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from experiments.records import INSIDE, write_json
+
+
+def command(run: str, text: str | None, results: Path, as_json: bool, *, out: Path | None = None) -> int:
+    """Looks inside a finished run and writes inside.json; figures are drawn from it by analysis.figures.inside.
+
+    Args:
+        run: its id, the beginning of one, or its directory.
+        text: what the model reads; None = the first row of validation.
+        out: another folder for inside.json than the run's own.
+
+    Raises:
+        ConfigError: no such run, no weights, or a text that the task cannot read.
+        OSError: the folder cannot be written.
+    """
+    from rich.console import Console
+
+    folder, content = look_inside(run, text, results, out)
+    if as_json:
+        print(json.dumps(content, indent=1, ensure_ascii=False))
+        return 0
+    console = Console(highlight=False)
+    console.print(f"{content['run']}: {len(content['heads'])} heads", style="bold", markup=False)
+    for head in content["heads"]:
+        score = head["scores"].get(head["role"])
+        told = f"{head['role']} {score:.2f}" if score is not None else _highest(head["scores"])
+        console.print(f"  {head['attention']} {head['head']}: {told}", markup=False)
+    for sample in content["samples"]:
+        console.print(f"  {sample['decode']}: {sample['prompt']!r} -> {sample['text']!r}", markup=False, soft_wrap=True)
+    if content["answer"] is not None:
+        console.print(f"  answer: {content['answer']}", markup=False)
+    console.print(f"wrote {folder / INSIDE}", markup=False, soft_wrap=True)
+    return 0
+
+
+def look_inside(run: str, text: str | None, results: Path, out: Path | None = None) -> tuple[Path, dict[str, Any]]:
+    """Writes inside.json; the folder that it is in, and its content."""
+    from experiments.commands.show import find_run
+    from experiments.diagnosis.case import Budget
+    from experiments.diagnosis.inside import gather
+    from experiments.diagnosis.target import stored
+
+    directory = find_run(results, run)
+    content = gather(stored(directory, Budget()), text)
+    folder = out or directory
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / INSIDE, content)
+    return folder, content
+
+
+def _highest(scores: dict[str, float]) -> str:
+    name = max(scores, key=lambda key: scores[key])
+    return f"mixed (highest: {name} {scores[name]:.2f})"
