@@ -1,60 +1,28 @@
-"""The interface of an engine, and `run`: feeds a plan to one, keeps count, and stops when it must."""
+"""`run`: feeds a plan to an engine, keeps count, and stops when it must."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from experiments.records import read_run, run_directory
+from experiments.records import RESULT, read_run, run_directory
 from experiments.runner import failures, lease, store
 from experiments.runner.attempt import GRACE_SECONDS, Task, clear
 from experiments.runner.events import FAILURES, Event, Outcome
+from experiments.runner.interface import Engine, Feed
 from experiments.runner.options import Options
 from experiments.runner.plan import ENDED, FAILED, Plan, Planned, State, state_of
+from experiments.runner.riders import Riders
 from experiments.runner.signals import signals
 
 MOST_KILLS = 2  # how often a run whose worker was killed from outside is tried again in one launch
 TICK_SECONDS = 0.2
 ELSEWHERE_SECONDS = 1.0
-
-
-class Engine(Protocol):
-    """Something that trains runs: processes on this machine, or a cluster."""
-
-    name: str
-
-    @property
-    def free(self) -> int:
-        """How many more runs can be given out now."""
-        ...
-
-    def submit(self, task: Task) -> None:
-        """Starts a run; call only while `free` is positive."""
-        ...
-
-    def wait(self, seconds: float) -> list[Event]:
-        """What has happened, at most `seconds` from now. Every submitted run ends with exactly one end event:
-        those of `Event`, or `killed` (its worker was killed), or `broken` (no worker can start)."""
-        ...
-
-    def stop(self) -> None:
-        """Asks every run to write its checkpoint and stop."""
-        ...
-
-    def cancel(self, run_id: str) -> None:
-        """Asks one run to write its checkpoint and stop; it then ends as `pruned`. Nothing if it is not running."""
-        ...
-
-    def close(self, *, now: bool = False) -> None:
-        """Ends every worker; with `now`, in the middle of their runs."""
-        ...
-
-
-Feed = Callable[[], Sequence[Planned] | None]  # what to train next, empty while that is not known; None = no more
 
 
 def run(
@@ -90,6 +58,7 @@ class _Launch:
         self.ends: dict[str, str] = {}
         self.kills: Counter[str] = Counter()
         self.redone: set[str] = set()
+        self.riders = Riders(options.groups)
         self.problem, self.interrupts = "", 0
         self.stopped_at, self.looked_at = 0.0, 0.0
 
@@ -116,7 +85,7 @@ class _Launch:
         def of(*kinds: str) -> tuple[str, ...]:
             return tuple(p.id for p in self.plan.runs if self.ends.get(p.id) in kinds)
 
-        for run_id in self.active:
+        for run_id in [*self.active, *(rider.id for riders in self.riders.of.values() for rider in riders)]:
             self.ends[run_id] = "interrupted"
         waiting = {p.id for p in self.waiting} | set(self.elsewhere)
         return Outcome(
@@ -136,23 +105,28 @@ class _Launch:
         self.left += [p.id for p in more if not self.options.wants(p) and p.state not in ENDED]
 
     def _fill(self) -> None:
+        share = math.ceil(len(self.waiting) / max(1, self.engine.free + len(self.active)))
         while self.waiting and self.engine.free and not self.interrupts and not self.problem:
             planned = self.waiting.popleft()
             try:
-                self._begin(planned)
+                self._begin(planned, share)
             except OSError as error:
                 self.waiting.appendleft(planned)
                 self._give_up(self._storage(error, planned))
 
-    def _begin(self, planned: Planned) -> None:
-        redo = self.options.redoes(planned) and planned.id not in self.redone
-        if planned.state is State.RUNNING or (redo and not self._cleared(planned)):
+    def _begin(self, planned: Planned, share: int) -> None:
+        if planned.state is State.RUNNING or not self._ready(planned):
             self.elsewhere[planned.id] = planned
         elif planned.state is State.REUSABLE and store.adopt(planned, self.plan.results, self.plan.experiment):
             self._end(planned, self._event("reused", planned))
         else:
-            self.active[planned.id] = replace(planned, state=State.INTERRUPTED) if redo else planned
-            self.engine.submit(self._task(planned))
+            riders = self.riders.gather(planned, self.waiting, share, self._ready)
+            self.active[planned.id] = planned
+            self.engine.submit(self._task(planned, riders))
+
+    def _ready(self, planned: Planned) -> bool:
+        """Removes first what is stored of a run that is to be done again; False when somebody is training it."""
+        return not self.options.redoes(planned) or planned.id in self.redone or self._cleared(planned)
 
     def _cleared(self, planned: Planned) -> bool:
         """Removes what is stored of a run that is to be done again; False when somebody is training it."""
@@ -168,11 +142,12 @@ class _Launch:
         self.redone.add(planned.id)
         return True
 
-    def _task(self, planned: Planned) -> Task:
-        wanted = planned.wanted
+    def _task(self, planned: Planned, riders: list[Planned]) -> Task:
+        wanted, limit = planned.wanted, self.options.time_limit
+        jobs = [self.options.job(one) for one in (planned, *riders)]
         return Task(
-            wanted.id, wanted.variant, wanted.seed, wanted.hash, self._directory(planned), self.options.job(planned),
-            self.options.target, self.options.time_limit,
+            wanted.id, wanted.variant, wanted.seed, wanted.hash, self._directory(planned),
+            *self.riders.task(jobs, self.options.target), None if limit is None else limit * len(jobs),
         )
 
     def _take(self, event: Event) -> None:
@@ -181,7 +156,13 @@ class _Launch:
             self.on_event(event)
             return
         del self.active[event.run_id]
-        if event.kind == "elsewhere":
+        riders = self.riders.leave(planned.id)
+        self._settle(riders, together=event.kind in ("killed", "interrupted", "elsewhere"))
+        if riders and event.is_failure:  # perhaps the group's fault: alone it tells
+            self.riders.alone.add(planned.id)
+            self.waiting.appendleft(planned)
+            self.on_event(replace(event, kind="requeued"))
+        elif event.kind == "elsewhere":
             self.elsewhere[planned.id] = planned
         elif event.kind == "broken":
             self.waiting.appendleft(planned)
@@ -191,6 +172,27 @@ class _Launch:
             self._killed(planned, event)
         else:
             self._end(planned, event)
+
+    def _settle(self, riders: list[Planned], *, together: bool) -> None:
+        """What has become of runs whose group is over; those without a result train again, in a group or alone."""
+        for rider in riders:
+            found = state_of(rider.wanted, self._directory(rider))
+            if found.state in ENDED:
+                self._land(rider)
+            elif found.state is State.RUNNING:
+                self.elsewhere[rider.id] = rider
+            elif self.stopped_at:
+                self._end(rider, self._event("interrupted", rider))
+            else:
+                self.riders.alone |= set() if together else {rider.id}
+                self.waiting.appendleft(replace(rider, state=State.INTERRUPTED))
+
+    def _land(self, rider: Planned) -> None:
+        result = read_run(self._directory(rider)).result or {}
+        seconds = (result.get("cost") or {}).get("seconds", 0.0)
+        self._end(rider, self._event(
+            str(result.get("status", "done")), rider, metrics=dict(result.get("metrics") or {}), seconds=seconds
+        ))
 
     def _killed(self, planned: Planned, event: Event) -> None:
         """The worker of a run was killed from outside: the run goes on from its checkpoint, but not for ever."""
@@ -245,9 +247,13 @@ class _Launch:
     def _look_elsewhere(self) -> None:
         """Runs that another launcher trains: ours to finish when that launcher dies, done when it succeeds."""
         now = time.monotonic()
-        if not self.elsewhere or now - self.looked_at < ELSEWHERE_SECONDS:
+        if not (self.elsewhere or self.riders.of) or now - self.looked_at < ELSEWHERE_SECONDS:
             return
         self.looked_at = now
+        for riders in self.riders.of.values():
+            for rider in [r for r in riders if (self._directory(r) / RESULT).exists()]:
+                riders.remove(rider)
+                self._settle([rider], together=True)
         for planned in list(self.elsewhere.values()):
             found = state_of(planned.wanted, self._directory(planned))
             if found.state is State.RUNNING:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.runner.plan import FAILED, TO_RUN, Planned, State
+from experiments.runner.riders import Groups
 
 TARGET = "experiments.training.execute:execute"
 
@@ -24,6 +25,7 @@ class Options:
         max_failures: stop after this many failures; 1 = at the first; None = never.
         time_limit: seconds for one attempt at one run; None = no limit.
         repeat: the command that repeats one run, with `{run}` where its id belongs.
+        groups: which runs train together in one worker; None = each by itself.
     """
 
     job: Callable[[Planned], Any]
@@ -34,6 +36,7 @@ class Options:
     max_failures: int | None = None
     time_limit: float | None = None
     repeat: str = ""
+    groups: Groups | None = None
 
     def wants(self, planned: Planned) -> bool:
         """Whether this launch trains the run."""
