@@ -28,7 +28,7 @@ from experiments.tuning.request import Request, store_name
 from experiments.tuning.samplers import PRUNERS, SAMPLERS
 from experiments.tuning.scores import validation_metric
 from experiments.tuning.space import Space
-from experiments.tuning.storage import open_storage
+from experiments.tuning.storage import close, open_storage
 from experiments.tuning.study import Objective, Question, Study, Told
 from experiments.tuning.winners import Winner
 from transformer.registry import unknown
@@ -129,6 +129,7 @@ def session(declared: Declared, request: Request, results: Path) -> Iterator[Ses
         text = f"'{experiment.name}' is being tuned by {who}; wait for it, or choose another --study"
         raise ConfigError([("", text)])
     held.keep()
+    storage = None
     try:
         storage = open_storage(request.storage, folder)
         pruner = PRUNERS.build(request.pruner)
@@ -138,6 +139,8 @@ def session(declared: Declared, request: Request, results: Path) -> Iterator[Ses
         ]
         yield Session(experiment, declared, request, folder, studies)
     finally:
+        if storage is not None:
+            close(storage)
         held.release()
 
 

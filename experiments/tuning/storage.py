@@ -40,6 +40,14 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
     raise ConfigError([("--storage", f"'{shown(url)}': {wrong}write {FORMS}")])
 
 
+def close(storage: BaseStorage) -> None:
+    """Gives database connections back; a file needs nothing."""
+    engine = getattr(storage, "engine", None)
+    if engine is not None:
+        storage.remove_session()
+        engine.dispose()
+
+
 def shown(url: str | None) -> str:
     """A URL without its password, for messages and records."""
     return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", url or f"sqlite:///{FILE}")
