@@ -6,7 +6,7 @@ import importlib
 
 from experiments.experiment import Experiment
 
-NAMES = ("components", "length")
+NAMES = ("components", "length", "factorial")
 DEFAULT = ("components", "length")  # what `python run_all.py` runs
 
 
