@@ -123,8 +123,8 @@ def test_fail_fast_stops_at_the_first_failure_and_keeps_what_the_others_have_don
 def test_a_run_over_its_time_limit_is_stopped_with_a_checkpoint(tmp_path):
     runs = make_runs(1, 2)
     started = time.monotonic()
-    outcome = launch(tmp_path, runs, job={"steps": 200, "step_seconds": 0.05}, time_limit=0.5)
-    assert time.monotonic() - started < 5
+    outcome = launch(tmp_path, runs, job={"steps": 200, "step_seconds": 0.5}, time_limit=0.5)
+    assert time.monotonic() - started < 60  # instead of 100 s each
     assert len(outcome.failed) == 2
     recorded = failure(tmp_path, runs[0].id)
     assert recorded["kind"] == "timed_out"

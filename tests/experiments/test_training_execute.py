@@ -16,6 +16,7 @@ from experiments.records import CHECKPOINT, CONFIG, METRICS, RESULT, WEIGHTS, fi
 from experiments.training.execute import Job, execute
 from experiments.training.train import Interrupted
 from tests.experiments.training_runs import config, job, timeless
+from transformer.slots import NORM
 
 KEYS = {
     "schema", "run_id", "experiment", "variant", "seed", "hash", "status", "metrics", "lengths", "cost", "diverged",
@@ -127,7 +128,10 @@ def test_a_config_that_is_there_already_is_not_written_again(tmp_path: Path) -> 
     assert path.stat().st_mtime_ns == before
 
 
-def test_a_users_own_component_is_imported_before_the_run_is_made(tmp_path: Path) -> None:
+def test_a_users_own_component_is_imported_before_the_run_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NORM, "_entries", {name: NORM.entry(name) for name in NORM.names()})  # it goes again
     own = tmp_path / "own.py"
     own.write_text(
         "from torch import nn\n"
