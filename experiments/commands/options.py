@@ -22,6 +22,7 @@ Imports = Annotated[list[str] | None, typer.Option("--import", help="Python file
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default one per core, or per GPU.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0 or mps.")]
 PerGpu = Annotated[int, typer.Option(min=1, help="Workers that share one GPU.")]
+Replicas = Annotated[str, typer.Option(help="Runs of one shape that train as one: auto, or at most so many.")]
 Wandb = Annotated[str, typer.Option(help="Mirror to wandb: off, offline or online.")]
 Engine = Annotated[str, typer.Option(help="local, or ray (an extra).")]
 RayAddress = Annotated[str | None, typer.Option(help="An existing Ray cluster.")]

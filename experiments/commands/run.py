@@ -20,6 +20,7 @@ from experiments.runner.events import Outcome
 from experiments.runner.plan import ENDED, Plan, Planned, matching
 from experiments.runner.slurm import shard
 from experiments.runner.store import write
+from experiments.training.replicas.grouping import Grouping, replicas_of
 from experiments.tuning.protocols import PROTOCOLS, Stage
 from experiments.tuning.request import Request
 from transformer.registry import unknown
@@ -34,6 +35,7 @@ class Launch:
     workers: int | None = None
     device: str = "auto"
     per_gpu: int = 1
+    replicas: str = "auto"
     ray_address: str | None = None
     wandb: str = "offline"
     retry_failed: bool = False
@@ -67,6 +69,7 @@ def launch_experiment(declared: Declared, launch: Launch) -> tuple[Outcome, Prep
     from experiments.tuning.calibration import calibrated
 
     check_wandb(launch.wandb)
+    replicas_of(launch.replicas)
     engine_of = engine_maker(launch, declared.imports)
     declared = calibrated(declared, launch.results)
     experiment = declared.experiment
@@ -96,6 +99,7 @@ def _launch_once(prepared: Prepared, launch: Launch, engine_of: Callable[[str], 
         job=job_maker(prepared, launch), retry_failed=launch.retry_failed, redo_damaged=launch.redo_damaged,
         redo=frozenset(p.id for p in chosen.runs) if launch.redo else frozenset(), max_failures=launch.max_failures,
         time_limit=launch.time_limit, repeat=repeat_command(prepared.declared, launch.results),
+        groups=grouping(launch),
     )
     wanted = [planned for planned in chosen.runs if options.wants(planned)]
     write(launch.results, prepared.content)
@@ -126,6 +130,15 @@ def engine_maker(launch: Launch, imports: tuple[str, ...]) -> Callable[[str], En
             per_gpu=launch.per_gpu, workers=launch.workers,
         )
     raise ConfigError([("--engine", unknown("engine", launch.engine, ["local", "ray"]))])
+
+
+def grouping(launch: Launch) -> Grouping | None:
+    """Which runs train together on this launch's devices; on a Ray cluster, whose devices differ, only when asked."""
+    replicas = replicas_of(launch.replicas)
+    if replicas == 1 or (replicas == "auto" and launch.engine != "local"):
+        return None
+    local = launch.engine == "local"
+    return Grouping(replicas, slots(launch.device, launch.workers, launch.per_gpu)[0] if local else launch.device)
 
 
 def job_maker(prepared: Prepared, launch: Launch) -> Callable[[Planned], Any]:

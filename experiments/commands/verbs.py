@@ -20,6 +20,7 @@ from experiments.commands.options import (
     Preset,
     Quiet,
     RayAddress,
+    Replicas,
     Results,
     Seeds,
     Sets,
@@ -59,8 +60,8 @@ def plan(
 def run(
     experiment: Target = None, set_: Sets = None, vary: Vary = None, grid: Grid = None, seeds: Seeds = None,
     preset: Preset = None, name: Name = None, imports: Imports = None, results: Results = RESULTS,
-    workers: Workers = None, device: Device = "auto", per_gpu: PerGpu = 1, wandb: Wandb = "offline",
-    engine: Engine = "local", ray_address: RayAddress = None,
+    workers: Workers = None, device: Device = "auto", per_gpu: PerGpu = 1, replicas: Replicas = "auto",
+    wandb: Wandb = "offline", engine: Engine = "local", ray_address: RayAddress = None,
     smoke: Annotated[bool, Flag("--smoke", help="Tiny runs that only prove that everything works.")] = False,
     dry_run: Annotated[bool, Flag("--dry-run", help="The same as `plan`.")] = False,
     retry_failed: Annotated[bool, Flag("--retry-failed", help="Try runs again that failed earlier.")] = False,
@@ -81,9 +82,10 @@ def run(
 
         raise typer.Exit(plan_command(wanted, results, workers, json, verify=False))
     launch = Launch(
-        results=results, engine=engine, workers=workers, device=device, per_gpu=per_gpu, ray_address=ray_address,
-        wandb=wandb, retry_failed=retry_failed, redo=redo, redo_damaged=redo_damaged, only=tuple(only or ()),
-        max_failures=1 if fail_fast else max_failures, time_limit=time_limit, quiet=quiet, as_json=json,
+        results=results, engine=engine, workers=workers, device=device, per_gpu=per_gpu, replicas=replicas,
+        ray_address=ray_address, wandb=wandb, retry_failed=retry_failed, redo=redo, redo_damaged=redo_damaged,
+        only=tuple(only or ()), max_failures=1 if fail_fast else max_failures, time_limit=time_limit, quiet=quiet,
+        as_json=json,
     )
     raise typer.Exit(command(wanted, launch))
 

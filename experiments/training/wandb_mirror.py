@@ -19,6 +19,7 @@ INIT_SECONDS = 15.0  # a key without a network would otherwise block for 100 s
 QUIET: dict[str, Any] = {
     "silent": True, "console": "off", "x_disable_stats": True, "x_disable_meta": True, "x_disable_machine_info": True,
     "x_save_requirements": False, "disable_git": True, "save_code": False, "disable_job_creation": True,
+    "reinit": "create_new",  # several runs of a process may be open, since replicas train together
 }
 _unreachable = False  # one failed attempt to go online is enough for a process
 
