@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,8 @@ from transformer.spec import Dims
 @INIT.register("gpt", paper="GPT-2 (Radford et al. 2019)")
 class Gpt(Init):
     """N(0, std^2); what writes to the residual stream is divided by sqrt(number of branches that write to it)."""
+
+    ranges: ClassVar[dict[str, Any]] = {"std": {"log": [0.005, 0.08]}}
 
     def __init__(self, dims: Dims, *, std: float = 0.02) -> None:
         super().__init__(dims)
@@ -35,6 +37,8 @@ class Xavier(Init):
 
     With a tied head the untrained model repeats its input; see `logit_scale`.
     """
+
+    ranges: ClassVar[dict[str, Any]] = {"gain": {"log": [0.25, 4.0]}}
 
     def __init__(self, dims: Dims, *, gain: float = 1.0) -> None:
         super().__init__(dims)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from torch import Tensor
 
 from transformer.attention.scaled_dot_product import Softmax
@@ -16,6 +18,8 @@ class Window(Softmax):
     Causal: `window` keys, its own included. A mask and not a saving:
     scores of blocked keys cost what kept ones do. Cross-attention sees the whole source.
     """
+
+    ranges: ClassVar[dict[str, Any]] = {"window": {"int": [2, 64], "log": True}}
 
     def __init__(self, dims: Dims, *, window: int = 16) -> None:
         super().__init__(dims)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ class ALiBi(Positional):
     """Adds -slope_h |i - j| to the scaled score of query i on key j; no parameters; symmetric in an encoder."""
 
     adds_bias: ClassVar[bool] = True
+    ranges: ClassVar[dict[str, Any]] = {"max_bias": {"log": [1.0, 32.0]}}
 
     def __init__(self, dims: Dims, *, max_bias: float = 8.0) -> None:
         super().__init__(dims)

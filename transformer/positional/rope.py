@@ -6,7 +6,7 @@ B batch, H heads, L positions, K d_head, R rotated part of K.
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,7 @@ class RoPE(Positional):
         ValueError: the turning part of a head is not an even number of at least 2.
     """
 
+    ranges: ClassVar[dict[str, Any]] = {"base": {"log": [1e2, 1e6]}}
     partner: Tensor
 
     def __init__(

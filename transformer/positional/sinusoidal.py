@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ class Sinusoidal(Positional):
 
     At amplitude 1 it drowns token embeddings whose scaled standard deviation is far below 0.7.
     """
+
+    ranges: ClassVar[dict[str, Any]] = {"amplitude": {"log": [0.01, 1.0]}}
 
     def __init__(self, dims: Dims, *, amplitude: float = 1.0) -> None:
         super().__init__(dims)
