@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.records import INSIDE, write_json
+from experiments.records import CONFIG, INSIDE, read_json, write_json
 
 
 def command(run: str, text: str | None, results: Path, as_json: bool, *, out: Path | None = None) -> int:
@@ -28,7 +28,7 @@ def command(run: str, text: str | None, results: Path, as_json: bool, *, out: Pa
         print(json.dumps(content, indent=1, ensure_ascii=False))
         return 0
     console = Console(highlight=False)
-    console.print(f"{content['run']}: {len(content['heads'])} heads", style="bold", markup=False)
+    console.print(f"{content['run_id']}: {len(content['heads'])} heads", style="bold", markup=False)
     for head in content["heads"]:
         score = head["scores"].get(head["role"])
         told = f"{head['role']} {score:.2f}" if score is not None else _highest(head["scores"])
@@ -49,7 +49,9 @@ def look_inside(run: str, text: str | None, results: Path, out: Path | None = No
     from experiments.diagnosis.target import stored
 
     directory = find_run(results, run)
-    content = gather(stored(directory, Budget()), text)
+    case = stored(directory, Budget())
+    told = read_json(directory / CONFIG)
+    content = {**{name: told[name] for name in ("run_id", "experiment", "variant", "hash")}, **gather(case, text)}
     folder = out or directory
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / INSIDE, content)

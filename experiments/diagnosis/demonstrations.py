@@ -48,9 +48,11 @@ def _normal(*shape: int | str) -> torch.Tensor:
     return torch.randn([int(size) for size in sizes], generator=stream)
 
 
-def histogram(values: torch.Tensor, bins: int) -> dict[str, list[float]]:
-    """Edges of the bins and the share of values in each."""
-    low, high = float(values.min()), float(values.max())
+def histogram(
+    values: torch.Tensor, bins: int, limits: tuple[float, float] | None = None
+) -> dict[str, list[float]]:
+    """Edges of the bins and the share of values in each; bins span the values unless limits are given."""
+    low, high = limits or (float(values.min()), float(values.max()))
     edges = torch.linspace(low, max(high, low + 1e-6), bins + 1)
     counts = torch.histogram(values.detach().float().flatten().cpu(), edges).hist
     shares = counts / counts.sum()

@@ -53,7 +53,7 @@ def gather(case: Case, text: str | None = None) -> dict[str, Any]:
     read = reading(case, text)
     probe = rows_of(case.task.evaluations("validation", case.config.seed)[0].batches[0], 16)
     return {
-        "schema": SCHEMA, "run": case.name, "text": text, "tokens": read.tokens, "source_tokens": read.source,
+        "schema": SCHEMA, "text": text, "tokens": read.tokens, "source_tokens": read.source,
         "maps": maps(model, read), "heads": [asdict(role) for role in roles(model, probe, case.task)],
         "thresholds": THRESHOLDS, "activations": activations(case.fresh(), model, probe),
         "logits": logits(case.fresh(), model, probe), "scores": scores(case.fresh(), model, probe),
@@ -143,7 +143,7 @@ def logits(start: nn.Module, end: nn.Module, batch: Batch) -> dict[str, Any]:
         real = torch.ones_like(sure, dtype=torch.bool) if batch.keep is None or out.dim() == 2 else batch.keep
         found[when] = {
             "logits": histogram(out[real], 41), "std": _short(float(out[real].std())),
-            "sure": histogram(sure[real].clamp(0, 1), 20), "mean_sure": _short(float(sure[real].mean())),
+            "sure": histogram(sure[real], 20, (0.0, 1.0)), "mean_sure": _short(float(sure[real].mean())),
         }
     return found
 

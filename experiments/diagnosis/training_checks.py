@@ -102,8 +102,8 @@ def oscillation(case: Case) -> Iterator[Finding]:
     yield Finding(
         "oscillation", "harmful", "the loss jumps instead of falling" if jumpy or rises else "the loss does not fall",
         f"{len(jumps)} jumps in {len(history.losses)} steps (limit {SPIKES} and {SPIKE_SHARE:.0%}), loss "
-        f"{history.first:.3g} at first and {history.last:.3g} at last; gradient norm median {_quantile(norms, 0.5):.3g}, 90 % "
-        f"{_quantile(norms, 0.9):.3g}, largest {_quantile(norms, 1.0):.3g}; "
+        f"{history.first:.3g} at first and {history.last:.3g} at last; gradient norm: median "
+        f"{_quantile(norms, 0.5):.3g}, 90 % {_quantile(norms, 0.9):.3g}, largest {_quantile(norms, 1.0):.3g}; "
         + (f"{share:.0%} of steps clipped at {clip:g}" if clip else "no clipping"),
         f"the learning rate is too large: the same {len(case.slow.losses)} steps at {case.slow_rate:.1g} end at "
         f"{_end(case.slow):.3g} instead of {_end(case.trial):.3g}", _rate_change(case),
@@ -141,8 +141,8 @@ def overfitting(case: Case) -> Iterator[Finding]:
     yield Finding(
         "overfitting", "harmful", "validation gets worse while training gets better",
         f"validation loss {best:.3g} at step {best_step}, {last:.3g} at step {last_step} (limit +{limit:.2g}); "
-        f"training loss {history.last:.3g}; validation minus training: {gaps}", "too little data for so many steps or so large "
-        "a model: it learns the training examples by heart",
+        f"training loss {history.last:.3g}; validation minus training: {gaps}",
+        "too little data for so many steps or so large a model: it learns the training examples by heart",
         f"stop early (train.patience=3), model.dropout=0.1 or more, train.steps={best_step}, more data, a smaller "
         "model",
     )
@@ -213,7 +213,8 @@ def stall(case: Case) -> Iterator[Finding]:
         "nothing is learned" if case.at_chance and not falling else
         f"learning {'ends' if falling else 'stops'} far from what is possible",
         f"loss {history.last:.3g} after {history.losses[-1][0]} steps; chance {case.chance:.3g}, {floor}: "
-        f"{max(0.0, way):.0%} of the way (limit {LEARNED:.0%}), fallen by {history.falling:.2g} in the last third; {heart}", cause, change,
+        f"{max(0.0, way):.0%} of the way (limit {LEARNED:.0%}), fallen by {history.falling:.2g} in the last third; "
+        f"{heart}", cause, change,
     )
 
 
