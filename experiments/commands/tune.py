@@ -9,12 +9,14 @@ from rich.console import Console
 
 from experiments.commands.progress import Show
 from experiments.commands.run import Launch, engine_maker
-from experiments.files import Declared
+from experiments.config import ConfigError
+from experiments.files import Declared, assignment
 from experiments.records import read_json
 from experiments.runner.events import Outcome
 from experiments.runner.options import Options, training_jobs
 from experiments.tuning.dimensions import label
 from experiments.tuning.request import Request
+from transformer.spec import Spec
 
 
 def command(declared: Declared, launch: Launch, request: Request) -> int:
@@ -34,14 +36,29 @@ def command(declared: Declared, launch: Launch, request: Request) -> int:
     return outcome.exit_code
 
 
+def spec_of(text: str) -> Spec:
+    """A sampler or pruner as typed: `tpe`, or with options `{name: tpe, startup: 5}`.
+
+    Raises:
+        ConfigError: it names nothing.
+    """
+    _, value = assignment(f"name={text}")
+    try:
+        return Spec.parse(value)
+    except ValueError as error:
+        raise ConfigError([("", str(error))]) from None
+
+
 def tune(declared: Declared, launch: Launch, request: Request) -> tuple[Outcome, dict[str, Any]]:
     """Carries out the studies; how the launch ended, and the content of tuning.json with its folder."""
     from experiments.training.wandb_mirror import check_wandb
+    from experiments.tuning.calibration import calibrated
     from experiments.tuning.export import TUNING
     from experiments.tuning.session import session
     from experiments.tuning.study import Study, Told
 
     check_wandb(launch.wandb)
+    declared = calibrated(declared, launch.results)
     engine_of = engine_maker(launch, declared.imports)
     console = Console(stderr=launch.as_json, highlight=False)
     with session(declared, request, launch.results) as going:

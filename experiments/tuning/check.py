@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from experiments.experiment import Experiment
 
 Problems = list[tuple[str, str]]
+UNTIMED = (  # what a tuner may change without changing the time of a step
+    "train.lr", "train.schedule", "train.warmup", "train.weight_decay", "train.beta", "train.clip",
+    "train.label_smoothing", "model.dropout", "model.init",
+)
 
 
 def declared_problems(experiment: Experiment) -> Problems:
@@ -76,6 +80,7 @@ def spaces(experiment: Experiment, configured: Mapping[str, RunConfig]) -> dict[
             where = f"variant '{variant.name}'"
             problems += [(f"{where}: {path}", text) for path, text in _problems(space, variant.changes)]
     problems += _never_holding(found)
+    problems += _derived(experiment, {part.path for space in found.values() for part in space.parts})
     if problems:
         first: dict[str, str] = {}
         for path, text in problems:
@@ -96,6 +101,21 @@ def _problems(space: Space, changes: Mapping[str, Any]) -> Iterator[tuple[str, s
             if wrong:
                 yield f"space.{part.path}", "; ".join(f"{path}: {text}" for path, text in wrong)
                 break
+
+
+def _derived(experiment: Experiment, tuned: set[str]) -> Iterator[tuple[str, str]]:
+    """Tuned paths that the budget derives, or that it cannot follow."""
+    from experiments.tuning.budget import BUDGETS
+
+    budget = experiment.budget.name
+    if "train.steps" in tuned and BUDGETS.entry(budget).cls.derives_steps:
+        yield "space.train.steps", f"is tuned, but budget '{budget}' derives it"
+    if "model.d_ff" in tuned and experiment.match is not None:
+        yield "space.model.d_ff", "is tuned, but `match: parameters` derives it"
+    for path in sorted(tuned) if budget == "seconds" else ():
+        if not path.startswith(UNTIMED):
+            text = "may change how long a step takes, which budget 'seconds' measures once; tune it with another budget"
+            yield f"space.{path}", text
 
 
 def _configurations(space: Space, part: Part) -> Iterator[RunConfig]:

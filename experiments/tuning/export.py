@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import records
-from experiments.config import RunConfig
+from experiments.config import RunConfig, digest
 from experiments.experiment import Experiment, slug
 from experiments.tuning.dimensions import DIGITS, label
 from experiments.tuning.study import Study, Told
@@ -25,13 +26,13 @@ COSTS = ("parameters", "flops_per_token", "tokens", "steps", "train_seconds", "s
 
 def export(
     folder: Path, experiment: Experiment, studies: Sequence[Study], *, settings: Mapping[str, Any], final: bool,
-    importance: bool = True,
+    imports: Sequence[str] = (), importance: bool = True,
 ) -> dict[str, Winner]:
     """Writes everything under `folder` (the experiment's name ends in -tune); returns the winner of each variant.
 
     Args:
         settings: what the session was asked for, as plain data.
-        final: whether every study has all its trials.
+        final: whether every study has all its trials. imports: the user's files, for the winners' files.
         importance: also how much each parameter matters (takes tenths of a second).
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +52,7 @@ def export(
     )
     for study in studies:
         if winners[study.question.variant].values:
-            write_winner(folder, experiment, study, winners[study.question.variant])
+            write_winner(folder, experiment, study, winners[study.question.variant], imports)
     return winners
 
 
@@ -83,13 +84,16 @@ def winner_file(variant: str) -> str:
     return f"winner-{slug(variant)}.yaml"
 
 
-def write_winner(folder: Path, experiment: Experiment, study: Study, found: Winner) -> None:
+def write_winner(
+    folder: Path, experiment: Experiment, study: Study, found: Winner, imports: Sequence[str] = ()
+) -> None:
     """An experiment file whose baseline is the winner: `run_all.py run FILE` trains it."""
     import yaml
 
     config = _config(study, found)
     tree = {
-        "name": slug(f"{experiment.name}-{study.question.variant}-winner")[:64],
+        **({"imports": list(imports)} if imports else {}),
+        "name": _name(f"{experiment.name}-{study.question.variant}-winner"),
         "question": f"How good is {study.question.variant} of {experiment.name} with its tuned values?",
         "metric": experiment.metric, "goal": experiment.goal, "baseline": {**config.to_dict(), "seed": 0},
     }
@@ -98,6 +102,12 @@ def write_winner(folder: Path, experiment: Experiment, study: Study, found: Winn
     plain = json.loads(json.dumps(tree))  # no tuples, no sharing: YAML without tags and anchors
     text = head + yaml.safe_dump(plain, sort_keys=False)
     records.write_bytes(folder / winner_file(study.question.variant), text.encode())
+
+
+def _name(text: str) -> str:
+    """The text as the name of an experiment: 64 plain characters, the same for the same text only."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
+    return plain if len(plain) <= 64 else f"{plain[:55]}-{digest(text)[:8]}"
 
 
 def _config(study: Study, found: Winner) -> RunConfig:

@@ -95,7 +95,7 @@ class Session:
         self.written = time.monotonic()
         return export(
             self.folder, self.experiment, self.studies, settings=self.request.to_dict(), final=not self.missing(),
-            importance=not brief,
+            imports=self.declared.imports, importance=not brief,
         )
 
     def _missing(self, study: Study) -> int:

@@ -167,6 +167,10 @@ def checked(**fields):
     ({"space": {"model.positional.base": {"log": [10.0, 1e4], "when": "model.positional=rope"}}},
      "its condition 'model.positional=rope' holds for no variant"),
     ({"space": {"model.positional.base": "default"}}, "nothing in it exists for this variant; tune something that every variant"),
+    ({"space": {"train.steps": [5, 10]}, "budget": "tokens"}, "space.train.steps: is tuned, but budget 'tokens' derives it"),
+    ({"space": {"model.d_ff": [64, 128]}, "match": "parameters"}, "space.model.d_ff: is tuned, but `match: parameters` derives it"),
+    ({"space": {"train.batch_size": [8, 16]}, "budget": Spec("seconds", rates={"baseline": 0.1})},
+     "space.train.batch_size: may change how long a step takes"),
     ({"space": {"model.attention": ["softmax", "linear"]}, "vary": {"model.positional": ["alibi"]}},
      "positional 'alibi' adds a bias to the attention scores"),
 ])  # fmt: skip
