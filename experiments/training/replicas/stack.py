@@ -60,6 +60,7 @@ class Stack:
     ) -> None:
         self.template, self.recipe = copy.deepcopy(models[0]), recipe
         _without_state(self.template)
+        self.places = _places(self.template)
         owned = [dict(model.named_parameters()) for model in models]
         moving = sorted((n for n, p in owned[0].items() if n in reached), key=lambda n: owned[0][n].dim() < 2)
         self.parts, self.width, self.decayed = _laid_out([(n, owned[0][n]) for n in moving])
@@ -112,11 +113,12 @@ class Stack:
         def one(parameters: dict[str, Tensor], tensors: tuple[Tensor, ...], key: Tensor) -> Tensor:
             folded.key, left = key, iter(tensors)
             own = tuple(None if tensor is None else next(left) for tensor in given)
-            logits: Tensor = functional_call(self.template, parameters, own)
+            logits: Tensor = functional_call(self.template, parameters, own, tie_weights=False)
             return logits
 
+        held = {**self.leaves, **self.still}
         with precision_context(self.recipe.precision, self.recipe.device), folded:
-            logits: Tensor = vmap(one)({**self.leaves, **self.still}, present, keys)
+            logits: Tensor = vmap(one)({place: held[name] for place, name in self.places.items()}, present, keys)
         return logits
 
     def hand_back(self, row: int, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
@@ -183,6 +185,18 @@ def _laid_out(parameters: Sequence[tuple[str, Tensor]]) -> tuple[list[Part], int
         at += parameter.numel()
         decayed = at if parameter.dim() >= 2 else decayed
     return parts, at, decayed
+
+
+def _places(model: nn.Module) -> dict[str, str]:
+    """Every place that holds a parameter -> the parameter's name. Tied weights have several places and one name.
+
+    torch's own tying puts a wrong tensor back where two attributes are one module (a shared embedding).
+    """
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return {
+        f"{path}.{own}" if path else own: names[id(parameter)]
+        for path, module in model.named_modules() for own, parameter in module.named_parameters(recurse=False)
+    }
 
 
 def _without_state(model: nn.Module) -> None:
