@@ -189,8 +189,9 @@ class Case:
 
     @property
     def slow_rate(self) -> float:
-        """A learning rate that should do no harm: a tenth of the run's, or what the range test says if that is less."""
-        return min(self.config.train.lr / 10, self.good_rate)
+        """A learning rate that should do no harm: a tenth of the run's, or of where the range test saw harm if less."""
+        edge = math.inf if self.range.edge is None else self.range.edge
+        return min(self.config.train.lr / 10, self.range.best or math.inf, edge / 10)
 
     @cached_property
     def slow(self) -> Trial:

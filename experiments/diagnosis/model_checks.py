@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from experiments.diagnosis.case import Case
 from experiments.diagnosis.finding import Finding
-from experiments.diagnosis.probes import influence, never_active, rows_of, sizes_of
+from experiments.diagnosis.probes import Seen, influence, never_active, rows_of, sizes_of
 from experiments.diagnosis.watch import watched
 from experiments.tasks import Batch
 from experiments.training.forward import each, logits_of
@@ -201,10 +201,7 @@ def scale(case: Case) -> Iterator[Finding]:
 
 def saturation(case: Case) -> Iterator[Finding]:
     """Softmax rows that are one-hot before anything was learned, or though nothing was: their gradient is zero."""
-    looks = [("before training", case.start_attention)]
-    if case.at_chance:  # heads that found what they look for are sharp, and nothing is wrong with that
-        looks.append(("after training, with nothing learned", case.trained_attention))
-    for when, attentions in looks:
+    for when, attentions in _looks(case):
         shares = {seen.name: float(seen.saturated().max()) for seen in attentions}
         worst = max(shares, key=lambda name: shares[name], default="")
         if not worst or shares[worst] <= SATURATED:
@@ -222,14 +219,16 @@ def saturation(case: Case) -> Iterator[Finding]:
         return
 
 
+def _looks(case: Case) -> Iterator[tuple[str, list[Seen]]]:
+    yield "before training", case.start_attention
+    if case.at_chance:  # heads that found what they look for are sharp, and nothing is wrong with that
+        yield "after training, with nothing learned", case.trained_attention
+
+
 def dead_units(case: Case) -> Iterator[Finding]:
     """Hidden units that no token ever switches on."""
-    trained = case.trained
-    for when, model in (("at the start", case.fresh().eval()), ("after training", trained)):
-        if model is None:
-            continue
-        model.eval()
-        shares = never_active(model, [rows_of(batch, 16) for batch in case.batches[:4]])
+    for when, model in _models(case):
+        shares = never_active(model.eval(), [rows_of(batch, 16) for batch in case.batches[:4]])
         worst = max(shares, key=lambda name: shares[name], default=None)
         if worst is not None and shares[worst] > DEAD:
             yield Finding(
@@ -240,6 +239,12 @@ def dead_units(case: Case) -> Iterator[Finding]:
                 "or a step too large early on", "model.feedforward=gelu or swiglu, a smaller train.lr, longer warm-up",
             )
             return
+
+
+def _models(case: Case) -> Iterator[tuple[str, nn.Module]]:
+    yield "at the start", case.fresh()
+    if case.trained is not None:
+        yield "after training", case.trained
 
 
 def gradients(case: Case) -> Iterator[Finding]:

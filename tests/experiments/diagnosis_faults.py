@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -112,3 +112,63 @@ def case(name: str = "case", budget: Budget | None = None, **changes: Any) -> Ca
     )
     config = base.replace({path.replace("__", "."): value for path, value in changes.items()})
     return Case(name, config, budget=budget or Budget(steps=200, range_steps=40, seconds=120.0))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Changes that plant a fault, the check that must speak first, and a word of what it must say.
+
+    static: whether it shows before any step is trained.
+    """
+
+    changes: dict[str, Any]
+    check: str
+    word: str
+    static: bool = False
+
+
+SMALL_TEXT = "a text of 1500 characters"
+LANGUAGE = {"length": 24, "vocab": 6, "eval_rows": 64}
+
+FIRST = {
+    "logarithm of negative numbers": Fault(
+        {"model__norm": Spec("fault_log")}, "not_a_number", "untrained model gives NaN", static=True),
+    "mask forgotten": Fault(
+        {"model__attention": Spec("fault_maskless")}, "future", "sees the positions after it", static=True),
+    "mask inverted": Fault({"model__attention": Spec("fault_inverted")}, "future", "the mask is inverted", static=True),
+    "norm over time": Fault({"model__norm": Spec("batchnorm")}, "future", "mixes positions", static=True),
+    "padding forgotten": Fault(
+        {"model__attention": Spec("fault_paddingless"), "model__architecture": "encoder", "task": Spec("listops")},
+        "padding", "padding mask is ignored", static=True),
+    "targets not shifted": Fault(
+        {"task": Spec("fault_unshifted", **LANGUAGE)}, "labels", "were not shifted", static=True),
+    "the same batch for ever": Fault(
+        {"task": Spec("fault_stuck", **LANGUAGE)}, "repetition", "does not depend on the step", static=True),
+    "evaluation on training data": Fault({"task": Spec("fault_mixed")}, "overlap", "occur in training", static=True),
+    "position table that repeats": Fault(
+        {"model__positional": Spec("fault_short")}, "positions", "position table too short", static=True),
+    "position table declared too short": Fault(
+        {"model__max_len": 8}, "configuration", "position table too short", static=True),
+    "rate far too large": Fault(
+        {"train__lr": 30.0, "model__norm": Spec("none"), "train__clip": None, "train__warmup": 0},
+        "divergence", "the learning rate is too large"),
+    "rate too large": Fault(
+        {"train__lr": 0.3, "model__placement": Spec("post"), "train__clip": None, "train__warmup": 0,
+         "train__schedule": Spec("constant")}, "oscillation", "the learning rate is too large"),
+    "rate far too small": Fault({"train__lr": 1e-6}, "stall", "the learning rate is too small"),
+    "model far too small": Fault(
+        {"task": Spec("modular"), "model__d_model": 2, "model__n_heads": 1}, "stall", "the model is too small"),
+    "scores too small": Fault(
+        {"task": Spec("recall"), "model__scaling": Spec("fault_tiny")}, "uniform_attention", "looks everywhere alike"),
+    "saturation": Fault(
+        {"model__scaling": Spec("none"), "model__init": Spec("xavier"), "model__embedding_scale": "sqrt_d_model",
+         "model__d_model": 128, "model__n_heads": 1}, "saturation", "the softmax is saturated before training"),
+    "dead units": Fault({"model__feedforward": Spec("fault_dead")}, "dead_units", "are dead"),
+    "vanishing gradient": Fault(
+        {"model__placement": Spec("none"), "model__norm": Spec("none"), "model__n_layers": 8}, "gradients", "vanishes"),
+    "drowned tokens": Fault({"model__positional": Spec("sinusoidal")}, "scale", "positions drown the tokens"),
+    "too little data": Fault(
+        {"task": Spec("text", path=SMALL_TEXT, context=16, validation_share=0.2, eval_tokens=300, test_tokens=60),
+         "train__steps": 200, "train__lr": 1e-2, "model__d_model": 64, "train__batch_size": 32},
+        "overfitting", "validation gets worse"),
+}
