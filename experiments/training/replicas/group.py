@@ -36,7 +36,7 @@ from experiments.training.train import (
     validation_due,
 )
 
-WINDOW = 16  # steps between two looks at the losses on a GPU
+WINDOWS = {"cuda": 16}  # steps between two looks at the losses; elsewhere looking costs nothing
 Ended = Callable[[Session, dict[str, Any]], None]
 
 
@@ -119,11 +119,10 @@ def advance(group: Group) -> StepResult:
 
 
 def _window(group: Group) -> int:
-    """How many steps until the host must look: one on CPU, where looking costs nothing."""
-    if not group.stack.recipe.device.startswith("cuda"):
-        return 1
+    """How many steps until the host must look: a validation is due, or a run ends, or the losses have waited enough."""
+    most = WINDOWS.get(group.stack.recipe.device.partition(":")[0], 1)
     trains = [(run.config.train, run.progress.step) for run in group.runs]
-    return min(WINDOW, *(min(t.eval_every - step % t.eval_every, t.steps - step) for t, step in trains))
+    return min(most, *(min(t.eval_every - step % t.eval_every, t.steps - step) for t, step in trains))
 
 
 def _step(group: Group, ahead: int) -> tuple[Tensor, list[int]]:
