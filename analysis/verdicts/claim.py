@@ -17,7 +17,7 @@ from analysis.verdicts.evidence import Evidence, Gap, gather
 from analysis.verdicts.gates import gates
 from analysis.verdicts.guard import guarded
 from analysis.verdicts.looks import Seen, look, once
-from analysis.verdicts.rules import Exact, Ratio, Rule, rule_of
+from analysis.verdicts.rules import Difference, Exact, Ratio, Rule, rule_of
 from analysis.verdicts.scope import cost_of, run_ids, scope_of
 from analysis.verdicts.verdict import Verdict
 from analysis.words import listed
@@ -69,7 +69,7 @@ def _verdict(evidence: Evidence, part: Mapping[str, Any], rule: Rule, seen: Seen
         detail = _incomplete(seen.gaps)
     return replace(
         base, label=label, detail=detail, effect=decision.effect, low=decision.low, high=decision.high,
-        coverage=decision.coverage, n=decision.n, p=decision.p, mde=decision.mde, more_seeds=decision.more_seeds,
+        coverage=decision.coverage, n=decision.n, p=decision.p_label, mde=decision.mde, more_seeds=decision.more_seeds,
         settled=decision.decided or not rule.by_seeds, gates=found,
         unit="ratio" if isinstance(rule, Ratio) else base.unit,
     )  # fmt: skip
@@ -112,6 +112,9 @@ def _notes(evidence: Evidence, rule: Rule, seen: Seen) -> tuple[str, ...]:
 def _about_runs(evidence: Evidence, rule: Rule) -> list[str]:
     assert evidence.loaded is not None
     notes = []
+    grids = [evidence.variants[arm, ""] for arm in rule.arms() if (arm, "") in evidence.variants]
+    if isinstance(rule, Difference) and len(grids) > 1 and all(len(grid) == 1 for grid in grids):
+        notes.append("all arms have one learning rate, which was tuned for none of them")
     if evidence.loaded.foreign:
         notes.append(f"not planned, so not read: {listed(list(evidence.loaded.foreign), 4)}")
     wanted = set(run_ids(evidence, rule, tuple(evidence.seeds)))

@@ -4,8 +4,8 @@ D = mean(d), d_i the difference on seed i, turned so that positive is what the c
 matters.
 
     SUPPORTED     p < level, D > 0 and D >= delta ("strong" when the whole interval is at or above delta)
-    REFUTED       the one-sided upper bound of D is below delta ("reversed" when the interval is below 0,
-                  "negligible" when D is shown to lie within -delta and delta)
+    REFUTED       the one-sided upper bound of D is below delta ("reversed" when the interval is below 0, "smaller
+                  than matters" when it is above 0, "negligible" when D is shown to lie within -delta and delta)
     INCONCLUSIVE  neither; with the effect that these seeds could have found, and how many more would settle it
 
 An equivalence says that |D| < delta: SUPPORTED when two one-sided tests show it, REFUTED when the interval is outside.
@@ -70,6 +70,13 @@ class Decision:
         """The smaller of the two p: how close this is to being decided either way."""
         return min((p for p in (self.p, self.p_refute) if not math.isnan(p)), default=1.0)
 
+    @property
+    def p_label(self) -> float:
+        """Of what the label rejects: no effect, or one that matters; NaN where no p decides."""
+        if self.label == "INCONCLUSIVE":
+            return math.nan if math.isnan(self.p) else self.p_decisive
+        return self.p if self.label == "SUPPORTED" else self.p_refute
+
 
 def decide_difference(differences: Sequence[float], *, delta: float, level: Level) -> Decision:
     """A claim that D is at least delta.
@@ -120,8 +127,8 @@ def _difference(d: Paired, delta: float, level: Level, p_refute: float) -> tuple
     if d.p < level.support and d.difference > 0 and d.difference >= delta:
         return "SUPPORTED", "strong" if d.low >= delta else ""
     if p_refute < level.refute:
-        if d.p < level.support and d.difference < 0:
-            return "REFUTED", "reversed"
+        if d.p < level.support:
+            return "REFUTED", "reversed" if d.difference < 0 else "smaller than matters"
         return "REFUTED", "negligible" if p_above(d, -delta) < level.refute else ""
     return "INCONCLUSIVE", ""
 

@@ -114,18 +114,15 @@ class Rates:
         (k, n), (base_k, base_n) = self._count(self.more, seeds), self._count(self.fewer, seeds)
         test = fisher(k, n, base_k, base_n, level=level.coverage)
         low, high = test.variant.low - test.baseline.high, test.variant.high - test.baseline.low
-        one_sided = 1 - 2 * level.refute
-        bound = rate_interval(k, n, level=one_sided).high - rate_interval(base_k, base_n, level=one_sided).low
         label: Label = "INCONCLUSIVE"
         if test.p < level.support and test.difference >= self.delta:
             label = "SUPPORTED"
-        elif bound < self.delta:
+        elif self._bound(k, n, base_k, base_n, level) < self.delta:
             label = "REFUTED"
         detail = f"{k}/{n} runs fail against {base_k}/{base_n}"
-        more = None if label != "INCONCLUSIVE" else self._more(test.difference, len(seeds), n, base_n, level)
-        return Decision(
-            label, detail, len(seeds), test.difference, low, high, level.coverage, test.p, NAN, NAN, NAN, more
-        )
+        more = None if label != "INCONCLUSIVE" else self._more((k, n), (base_k, base_n), len(seeds), level)
+        p = NAN if label == "REFUTED" else test.p
+        return Decision(label, detail, len(seeds), test.difference, low, high, level.coverage, p, NAN, NAN, NAN, more)
 
     def _count(self, arms: Sequence[str], seeds: Sequence[int]) -> tuple[int, int]:
         failed = [
@@ -134,20 +131,22 @@ class Rates:
         ]
         return int(sum(failed)), len(failed)
 
-    def _more(self, difference: float, seeds: int, n: int, base_n: int, level: Level) -> int | None:
-        """Seeds at which the shares seen so far would be significant; None where they never would."""
-        if not (difference >= self.delta and seeds):
-            return None
-        for factor in range(2, 201):
-            shares = [(round(self._share(arms, seeds) * m * factor), m * factor)
-                      for arms, m in ((self.more, n), (self.fewer, base_n))]  # fmt: skip
-            if fisher(*shares[0], *shares[1]).p < level.support:
+    def _more(self, one: tuple[int, int], other: tuple[int, int], seeds: int, level: Level) -> int | None:
+        """Seeds at which the shares seen so far would decide; None where that is beyond reach."""
+        for factor in range(2, 101):
+            k, n, base_k, base_n = (factor * x for x in (*one, *other))
+            if k / n - base_k / base_n >= self.delta:
+                enough = fisher(k, n, base_k, base_n).p < level.support
+            else:
+                enough = self._bound(k, n, base_k, base_n, level) < self.delta
+            if enough:
                 return seeds * (factor - 1)
         return None
 
-    def _share(self, arms: Sequence[str], seeds: int) -> float:
-        k, n = self._count(arms, self.evidence.seeds[:seeds])
-        return k / n
+    def _bound(self, k: int, n: int, base_k: int, base_n: int, level: Level) -> float:
+        """The difference of rates is below it with more confidence than refuting takes."""
+        coverage = 1 - 2 * level.refute
+        return rate_interval(k, n, level=coverage).high - rate_interval(base_k, base_n, level=coverage).low
 
     def gaps(self, seeds: Sequence[int]) -> list[Gap]:
         terms = tuple(Term(arm, "failed", 1.0) for arm in self.arms())

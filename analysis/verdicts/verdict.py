@@ -35,8 +35,9 @@ class Verdict:
         claim, part, kind, says: which sentence. primary: decided within the claim's family (else explored).
         label, detail: SUPPORTED, REFUTED or INCONCLUSIVE, and of which sort, such as "negligible" or "fragile".
         effect, low, high, coverage: positive is what the claim says; in `unit`. For a ratio: the ratio itself.
-        delta: smallest effect that matters. n: seeds (values, or repeats). p: as tested; p_release: after Holm over all
-            primary parts that were shown together, filled in by `released`.
+        delta: smallest effect that matters. n: seeds (values, or repeats).
+        p: of what the label rejects, no effect or one that matters; p_release: after Holm over all primary parts that
+            were shown together, filled in by `released`.
         mde: smallest effect that n seeds would find; more_seeds: about how many more would settle it; None = unknown.
         by_seeds: whether more seeds can settle it. settled: no further look will change it.
         gates: the checks of robustness. notes: everything that a reader must know, one sentence each.
@@ -104,12 +105,13 @@ class Verdict:
         low, high = (number(x, places, sign=self.unit != "ratio") for x in (self.low, self.high))
         text = f" {number(self.effect, places, sign=self.unit != 'ratio')} {self.unit}".rstrip()
         text += f" [{100 * self.coverage:.3g} % CI {low} to {high}, n = {self.n}"
-        text += f", {p_phrase(self.p)}" if not math.isnan(self.p) else ""
+        against = " of an effect that matters" if self.label == "REFUTED" else ""
+        text += f", {p_phrase(self.p)}{against}" if not math.isnan(self.p) else ""
         text += f", matters from {self.delta:g}" if not math.isnan(self.delta) else ""
         return f"{text}]{self._way()}"
 
     def _way(self) -> str:
-        if self.label != "INCONCLUSIVE" or not self.by_seeds:
+        if self.settled or not self.by_seeds:
             return ""
         found = f"; these seeds would find {self.mde:.2g}" if 0 < self.mde < math.inf else ""
         more = f"about {self.more_seeds}" if self.more_seeds else "not even thousands of"

@@ -25,7 +25,7 @@ experiment = Experiment(
     goal="min",
     smallest_effect=0.01,
     presets={
-        "quick": {"seeds": 3, "baseline.train.steps": 100, "baseline.train.eval_every": 50, "baseline.task": SHORT},
+        "quick": {"seeds": 3, "baseline.train.steps": 200, "baseline.train.eval_every": 100, "baseline.task": SHORT},
         "standard": {"seeds": 5},
         "full": {"seeds": 10, "baseline.train.steps": 1000, "baseline.train.eval_every": 250},
     },

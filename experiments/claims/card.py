@@ -216,9 +216,11 @@ def equivalence(terms: Sequence[Mapping[str, Any]], delta: float, unit: str = ""
     return {"name": "equivalence", "terms": list(terms), "delta": delta, "unit": unit}
 
 
-def harmless(terms: Sequence[Mapping[str, Any]], delta: float, unit: str = "") -> dict[str, Any]:
-    """The contrast, turned so that positive is harm, stays below delta."""
-    return {"name": "harmless", "terms": list(terms), "delta": delta, "unit": unit}
+def harmless(
+    terms: Sequence[Mapping[str, Any]], delta: float, unit: str = "", guard: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The contrast, turned so that positive is harm, stays below delta; under a condition, if there is a guard."""
+    return {**difference(terms, delta, unit, guard), "name": "harmless"}
 
 
 def rates(more: Sequence[str], fewer: Sequence[str], delta: float) -> dict[str, Any]:

@@ -26,6 +26,11 @@ class Grams:
         """Counts of codes."""
         return cls(*np.unique(codes, return_counts=True))
 
+    def contexts(self, vocab: int) -> Grams:
+        """How often each of their beginnings was followed by anything."""
+        codes, at = np.unique(self.codes // vocab, return_inverse=True)
+        return Grams(codes, np.bincount(at, weights=self.counts).astype(np.int64))
+
     def count(self, codes: Ids) -> NDArray[np.float64]:
         """How often each code was seen."""
         at = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
@@ -37,10 +42,12 @@ class Reference:
     """p_k(x | c) = (count(c x) + p_{k-1}(x | c) a) / (count(c) + a) from k = 0, uniform, up to n - 1 tokens of context.
 
     Attributes:
-        grams: counts by length, from 1. vocab: V. prior: a, how many sightings the shorter context is worth.
+        grams, contexts: counts by length, from 1, and of what stands before their last token.
+        vocab: V. prior: a, how many sightings the shorter context is worth.
     """
 
     grams: tuple[Grams, ...]
+    contexts: tuple[Grams, ...]
     vocab: int
     prior: float = 2.0
 
@@ -51,24 +58,19 @@ class Reference:
         p = np.full(len(windows), 1 / self.vocab)
         for k in range(1, len(self.grams) + 1):
             joint = self.grams[k - 1].count(_codes(windows[:, -k:], self.vocab))
-            context = self._context_count(windows, k)
+            context = self.contexts[k - 1].count(_codes(windows[:, -k:-1], self.vocab))
             p = (joint + self.prior * p) / (context + self.prior)
         return float(-np.log(p).mean())
-
-    def _context_count(self, windows: Ids, k: int) -> NDArray[np.float64]:
-        if k == 1:
-            return np.full(len(windows), float(self.grams[0].counts.sum()))
-        return self.grams[k - 2].count(_codes(windows[:, -k:-1], self.vocab))
 
 
 def reference(task: Task) -> Reference:
     """Counts over training windows of seed block 0."""
     rows = np.concatenate([task.train_batch(0, step, ROWS).inputs.numpy() for step in range(BATCHES)])
-    grams = (
+    grams = tuple(
         Grams.of(np.concatenate([_codes(_windows(row, k), task.vocab_size) for row in rows]))
         for k in range(1, ORDER + 1)
     )
-    return Reference(tuple(grams), task.vocab_size)
+    return Reference(grams, tuple(g.contexts(task.vocab_size) for g in grams), task.vocab_size)
 
 
 def _windows(text: Ids, k: int) -> Ids:

@@ -1,6 +1,18 @@
 """Claims about attention: its scale, its heads, and doing without the softmax."""
 
-from experiments.claims.card import EXACT, Claim, Part, difference, equivalence, less, more, scaled, term
+from experiments.claims.card import (
+    EXACT,
+    Claim,
+    Part,
+    difference,
+    equivalence,
+    guard,
+    harmless,
+    less,
+    more,
+    scaled,
+    term,
+)
 from experiments.claims.cards.bases import (
     CODE,
     DELTA,
@@ -27,6 +39,8 @@ LANGUAGE_TASK = {"task": LANGUAGE.task, "train.batch_size": 16, "train.steps": 4
 def _recall(heads: int, pairs: int) -> dict[str, object]:
     return {"model.n_heads": heads, "task": Spec("recall", length=32, n_pairs=pairs, vocab=32)}
 
+
+LEARNED = guard([term("4 heads, 6 lookups", "test/accuracy", 1.0)], "hardly anything was learned", at_least=0.5)
 
 claims = (
     Claim(
@@ -79,16 +93,17 @@ claims = (
         arms={f"{h} heads, {m} lookups": _recall(h, m) for m in (6, 2) for h in (1, 2, 4, 8)},
         parts=[
             Part(name="four-heads", says="four heads beat one at six lookups", kind="quality",
-                 rule=difference(more("4 heads, 6 lookups", "1 heads, 6 lookups"), POINTS, "accuracy")),
+                 rule=difference(more("4 heads, 6 lookups", "1 heads, 6 lookups"), POINTS, "accuracy", LEARNED)),
             Part(name="interaction", says="the gain of four heads is larger at six lookups than at two", kind="quality",
                  rule=difference([*more("4 heads, 6 lookups", "1 heads, 6 lookups"),
-                                  *scaled(more("4 heads, 2 lookups", "1 heads, 2 lookups"), -1)], POINTS, "accuracy")),
+                                  *scaled(more("4 heads, 2 lookups", "1 heads, 2 lookups"), -1)], POINTS, "accuracy",
+                                 LEARNED)),
             Part(name="two-heads", says="two heads beat one at six lookups", kind="quality", primary=False,
-                 rule=difference(more("2 heads, 6 lookups", "1 heads, 6 lookups"), POINTS, "accuracy")),
+                 rule=difference(more("2 heads, 6 lookups", "1 heads, 6 lookups"), POINTS, "accuracy", LEARNED)),
             Part(name="eight-heads", says="eight heads beat one at six lookups", kind="quality", primary=False,
-                 rule=difference(more("8 heads, 6 lookups", "1 heads, 6 lookups"), POINTS, "accuracy")),
+                 rule=difference(more("8 heads, 6 lookups", "1 heads, 6 lookups"), POINTS, "accuracy", LEARNED)),
         ],
-        presets=quick(150),
+        presets=quick(150, rates=[]),
     ),
     Claim(
         name="linear-attention",
@@ -102,13 +117,14 @@ claims = (
         },
         parts=[
             Part(name="recall", says="it recalls as well: accuracy is at most two points lower", kind="quality",
-                 rule={"name": "harmless", "terms": more("softmax", "linear"), "delta": POINTS, "unit": "accuracy"}),
+                 rule=harmless(more("softmax", "linear"), POINTS, "accuracy", guard(
+                     [term("softmax", "test/accuracy", 1.0)], "even softmax has hardly learned it", at_least=0.5))),
             Part(name="prose", says="its loss on prose is the same within 0.02 nats", kind="quality",
                  rule=equivalence(less("linear prose", "softmax prose"), 0.02, LOSS)),
             Part(name="gap-differs", says="it loses more on recall than on prose", kind="quality", primary=False,
                  rule=difference([term("linear", "test/loss", 1.0), term("softmax", "test/loss", -1.0),
                                   *less("linear prose", "softmax prose")], DELTA, LOSS)),
         ],
-        presets=quick(150),
+        presets=quick(150, rates=[]),
     ),
 )  # fmt: skip

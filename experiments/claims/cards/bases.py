@@ -37,11 +37,11 @@ ORDER = RunConfig(
 
 
 def quick(steps: int = 100, **changes: Any) -> dict[str, dict[str, Any]]:
-    """The preset `quick`: fewer steps, one learning rate, one look at five seeds."""
+    """The preset `quick`: fewer steps, one task, one look at five seeds."""
     return {
         "quick": {
-            "baseline.train.steps": steps, "baseline.train.eval_every": max(1, steps // 4), "rates": [], "second": {},
-            "looks": [5], **changes,
+            "baseline.train.steps": steps, "baseline.train.eval_every": max(1, steps // 4), "second": {}, "looks": [5],
+            **changes,
         }
     }
 

@@ -17,7 +17,7 @@ claims = (
         source="Holtzman et al. 2019, arXiv:1904.09751.",
         scope="100 prompts of held-out prose a model, 48 characters each; the seed of the model is the unit",
         probe="experiments.claims.probes:repetition",
-        baseline=LANGUAGE, arms={"model": {}},
+        baseline=LANGUAGE.replace({"train.steps": 1500, "train.eval_every": 500}), arms={"model": {}},
         parts=[
             Part(name="top-p", says="greedy text repeats ten points more of its 4-grams than top-p 0.9 does, and "
                  "top-p's text stays within 1 nat of prose under a reference model", kind="generation",

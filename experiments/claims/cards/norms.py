@@ -1,6 +1,6 @@
 """Claims about normalisation, its place, and the residual stream."""
 
-from experiments.claims.card import EXACT, Claim, Part, difference, equivalence, less, rates, ratio, scaled
+from experiments.claims.card import EXACT, Claim, Part, difference, equivalence, harmless, less, rates, ratio, scaled
 from experiments.claims.cards.bases import CODE, DELTA, LANGUAGE, LOSS, RATES, WIDE_RATES, quick_prose
 
 SENSITIVITY = "lr_sensitivity:validation/loss"
@@ -37,7 +37,7 @@ claims = (
             Part(name="failures", says="without a warm-up, Post-LN fails more often than Pre-LN", kind="stability",
                  rule=rates(["post, none"], ["pre, none"], 0.2)),
             Part(name="pre-free", says="without a warm-up, Pre-LN loses nothing at its best rate", kind="quality",
-                 rule={"name": "harmless", "terms": less("pre, warm-up", "pre, none"), "delta": DELTA, "unit": LOSS}),
+                 rule=harmless(less("pre, warm-up", "pre, none"), DELTA, LOSS)),
         ],
         presets=quick_prose(rates=[3e-3, 3e-2]),
     ),
@@ -62,7 +62,7 @@ claims = (
                  rule=difference([*less("with, 12 layers", "without, 12 layers"),
                                   *scaled(less("with, 2 layers", "without, 2 layers"), -1)], 0.1, LOSS)),
         ],
-        presets=quick_prose(),
+        presets=quick_prose(rates=[]),
     ),
     Claim(
         name="rmsnorm-equals-layernorm",
