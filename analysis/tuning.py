@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.load import Loaded, ReportError
 from analysis.statistics import Goal, expected_best
 from analysis.statistics.samples import Floats
-from analysis.words import listed, metric_name, setting
+from analysis.words import metric_name, setting
 from experiments import records
 
 TUNING, TRIALS = "tuning.json", "trials.csv"
@@ -141,43 +141,6 @@ def sensitivity(loaded: Loaded) -> pd.DataFrame | None:
     }).reset_index(drop=True)  # fmt: skip
 
 
-def fairness(loaded: Loaded) -> list[tuple[str, str]]:
-    """How every variant got its hyper-parameters, what was held equal and what that cost, as (name, value) lines."""
-    meta = loaded.meta
-    lines = [("protocol", _protocol(loaded)), ("held equal", _held(meta))]
-    derived = meta.get("derived") or {}
-    if derived:
-        words = [f"{name}: {_values(of)}" for name, of in derived.items()]
-        lines.append(("follows from it", listed(words, most=20)))
-    return [line for line in lines if line[1]]
-
-
-def _protocol(loaded: Loaded) -> str:
-    protocol = loaded.meta.get("protocol") or {"name": "fixed"}
-    if protocol["name"] == "fixed":
-        return "fixed: every variant with the hyper-parameters that it declares, none tuned"
-    if loaded.choice is None:
-        return f"{protocol['name']}: no choice has been made yet"
-    state = "" if loaded.choice.final else "; not final, since some runs have not ended"
-    chosen = [f"{name} {_values(of) or 'none'}" for name, of in loaded.choice.values.items()]
-    rates = {values.get("train.lr") for values in loaded.choice.tried.values()}
-    return (
-        f"{protocol['name']}: {len(loaded.choice.tried)} runs, {len(rates)} learning rates for every variant, the best "
-        f"mean {metric_name(loaded.choice.metric)} chosen: {listed(chosen, most=20)}{state}"
-    )
-
-
-def _values(of: Mapping[str, Any]) -> str:
-    return ", ".join(f"{path}={setting(value)}" for path, value in of.items())
-
-
-def _held(meta: Mapping[str, Any]) -> str:
-    if not meta.get("held_equal"):
-        return ""
-    also = "; parameters matched by the feed-forward width" if meta.get("match") == "parameters" else ""
-    return f"{meta['held_equal']} of every variant{also}"
-
-
 def answers(tuning: Tuning) -> list[str]:
     """One sentence per variant: its best trial, and a warning where that lies on the edge of what was searched."""
     found = []
@@ -195,3 +158,12 @@ def answers(tuning: Tuning) -> list[str]:
 
 def _there(value: Any) -> bool:
     return not (isinstance(value, float) and math.isnan(value))
+
+
+def caution(tuning: Tuning) -> str:
+    """What the scores of winners are not."""
+    most = max(len(study.trials) for study in tuning.studies)
+    return (
+        f"The compared runs are each variant's best of up to {most} trials, on the seeds that they were chosen on, which"
+        " flatters them. For a comparison train the winners on fresh seeds: protocol `search` does."
+    )

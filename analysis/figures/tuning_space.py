@@ -13,6 +13,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from analysis.figures.tuning import best_against_budget, optimisation_history, parameter_importance
 from analysis.load import Loaded
 from analysis.statistics import mean_interval
 from analysis.style import SCREEN, empty, figure, looks, robust_limits, styled
@@ -21,6 +22,15 @@ from analysis.words import metric_label
 
 MOST = 6  # studies that one figure shows
 MAP = "viridis"
+
+
+def tuning_figures(tuning: Tuning, *, width: float = SCREEN) -> dict[str, Figure | None]:
+    """name -> every figure of what a tuner left, in reading order."""
+    return {
+        "history": optimisation_history(tuning, width=width), "budget": best_against_budget(tuning, width=width),
+        "importance": parameter_importance(tuning, width=width), "slices": slices(tuning, width=width),
+        "contours": contours(tuning, width=width), "parallel": parallel_coordinates(tuning, width=width),
+    }
 
 
 def slices(tuning: Tuning, *, width: float = SCREEN) -> Figure:

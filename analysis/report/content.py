@@ -17,10 +17,12 @@ from analysis.answer import Answer, PartAnswer, answer, missing, parts
 from analysis.compare import Comparison, compare
 from analysis.contents import cost_table, length_table, score_table, status_table
 from analysis.figures import forest, learning_curves, score_against_cost, score_against_length, seed_strip
+from analysis.figures.tuning_space import learning_rate_sensitivity, tuning_figures
 from analysis.load import Loaded, load
 from analysis.report.protocol import budget, held_equal, learning_rate, machine, tuning_notes
 from analysis.style import SCREEN
 from analysis.tables import Table
+from analysis.tuning import Tuning, answers, caution, read_tuning
 from analysis.words import decimals, listed, metric_label, number, setting, unit
 
 CAPTIONS = {
@@ -30,6 +32,14 @@ CAPTIONS = {
     "costs": "Mean score with its 95 % interval against cost (medians). Marks at equal cost are set side by side.",
     "lengths": "Score beyond the trained length: mean over seeds with 95 % interval bands.",
     "seeds": "Every score of every seed; bar: mean; dashed line: the baseline's mean; right: seeds with a score.",
+    "rates": "Mean validation score with its 95 % interval over the common grid of learning rates; ringed: the choice; "
+    "crosses: a rate at which a seed diverged, which cannot be chosen.",
+    "history": "Score of every trial and the best so far; crosses: diverged, bars: given up early.",
+    "budget": "Best score after so many trials; dotted: what so many trials find on average in random order.",
+    "importance": "How much of the differences in score each tuned parameter explains (PED-ANOVA).",
+    "slices": "Score of every trial against each tuned parameter.",
+    "contours": "Score over the two numeric parameters that matter most, linear between trials; ringed: the best.",
+    "parallel": "Every trial as a line through its parameters to its score; bright: better.",
 }  # fmt: skip
 
 
@@ -66,6 +76,11 @@ class Content:
             found.append(status_table(self.comparison))
         return {table.name: table for table in found if table is not None}
 
+    @cached_property
+    def tuning(self) -> Tuning | None:
+        """The studies behind it, where it is what a tuner left."""
+        return read_tuning(self.loaded.results, self.loaded.experiment)
+
     def figures(self, width: float = SCREEN) -> dict[str, Figure]:
         """name -> figure, in reading order."""
         found = {
@@ -74,6 +89,8 @@ class Content:
             "costs": score_against_cost(self.comparison, width=width),
             "lengths": score_against_length(self.loaded, self.comparison, width=width),
             "seeds": seed_strip(self.comparison, width=width),
+            "rates": learning_rate_sensitivity(self.loaded, width=width),
+            **(tuning_figures(self.tuning, width=width) if self.tuning else {}),
         }  # fmt: skip
         return {name: made for name, made in found.items() if made is not None}
 
@@ -105,7 +122,7 @@ class Content:
     @cached_property
     def missing(self) -> list[str]:
         """What is not there, and what was left out."""
-        found = missing(self.comparison) + tuning_notes(self.loaded)
+        found = missing(self.comparison) + tuning_notes(self.loaded) + ([caution(self.tuning)] if self.tuning else [])
         if self.distrusted:
             found.append(
                 f"Curves left out, because metrics.jsonl was altered after the run: {listed(list(self.distrusted))}."
@@ -126,6 +143,7 @@ class Content:
         lines = [("task", setting(config["task"])) if config.get("task") else None,
                  ("training", budget(train, runs)), ("learning rate", learning_rate(self.loaded, train)),
                  ("held equal", held_equal(self.loaded.meta)),
+                 *(("tuned", text) for text in (answers(self.tuning) if self.tuning else ())),
                  ("seeds", f"{listed([str(s) for s in self.loaded.meta.get('seeds') or []], most=20)}; a seed fixes "
                   "data order, evaluation batches and the initial values of shared tensors for every variant"),
                  ("compared on", f"{metric_label(self.comparison.metric)}, once per run, after training"),

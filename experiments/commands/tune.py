@@ -9,14 +9,12 @@ from rich.console import Console
 
 from experiments.commands.progress import Show
 from experiments.commands.run import Launch, engine_maker
-from experiments.config import ConfigError
-from experiments.files import Declared, assignment
+from experiments.files import Declared
 from experiments.records import read_json
 from experiments.runner.events import Outcome
 from experiments.runner.options import Options, training_jobs
 from experiments.tuning.dimensions import label
 from experiments.tuning.request import Request
-from transformer.spec import Spec
 
 
 def command(declared: Declared, launch: Launch, request: Request) -> int:
@@ -34,19 +32,6 @@ def command(declared: Declared, launch: Launch, request: Request) -> int:
     else:
         _say(outcome, content, launch, request)
     return outcome.exit_code
-
-
-def spec_of(text: str) -> Spec:
-    """A sampler or pruner as typed: `tpe`, or with options `{name: tpe, startup: 5}`.
-
-    Raises:
-        ConfigError: it names nothing.
-    """
-    _, value = assignment(f"name={text}")
-    try:
-        return Spec.parse(value)
-    except ValueError as error:
-        raise ConfigError([("", str(error))]) from None
 
 
 def tune(declared: Declared, launch: Launch, request: Request) -> tuple[Outcome, dict[str, Any]]:

@@ -139,7 +139,7 @@ def trace(
 def tune(
     experiment: Target = None, set_: Sets = None, seeds: Seeds = None, preset: Preset = None, name: Name = None,
     imports: Imports = None, results: Results = RESULTS, workers: Workers = None, device: Device = "auto",
-    wandb: Wandb = "offline",
+    per_gpu: PerGpu = 1, wandb: Wandb = "offline", engine: Engine = "local", ray_address: RayAddress = None,
     trials: Annotated[int, Flag(min=1, help="Wanted of each variant, earlier sessions included.")] = 20,
     sampler: Annotated[str, Flag(help="tpe, gp, cmaes (extra), random, qmc or grid.")] = "tpe",
     pruner: Annotated[str, Flag(help="none, median, hyperband or wilcoxon (over seeds).")] = "none",
@@ -148,6 +148,11 @@ def tune(
     storage: Annotated[str | None, Flag(help="Study storage URL; default a SQLite file beside the runs.")] = None,
     study: Annotated[str, Flag(help="Name part under which the trials lie.")] = "tune",
     variant: Annotated[list[str] | None, Flag(help="Tune only this variant (repeatable).")] = None,
+    sampler_seed: Annotated[int, Flag(min=0, help="Another number gives other trials.")] = 0,
+    retry_failed: Annotated[bool, Flag("--retry-failed", help="Try trials again that failed earlier.")] = False,
+    fail_fast: Annotated[bool, Flag("-x", "--fail-fast", help="Stop at the first failure.")] = False,
+    max_failures: Annotated[int | None, Flag(min=1, help="Stop after this many failures.")] = None,
+    time_limit: Annotated[float | None, Flag(min=0.1, help="Seconds that one run may take.")] = None,
     quiet: Quiet = False, json: Json = False,
 ) -> None:
     """Search hyper-parameters with Optuna over the experiment's `space`. The same command resumes."""
@@ -159,9 +164,13 @@ def tune(
     wanted = declared(experiment, set_, None, None, seeds, preset, name, imports)
     request = Request(
         trials=trials, sampler=component(sampler), pruner=component(pruner), seeds=trial_seeds, cost=cost,
-        storage=storage, study=study, variants=tuple(variant or ()),
+        storage=storage, study=study, variants=tuple(variant or ()), seed=sampler_seed,
     )
-    launch = Launch(results=results, workers=workers, device=device, wandb=wandb, quiet=quiet, as_json=json)
+    launch = Launch(
+        results=results, engine=engine, workers=workers, device=device, per_gpu=per_gpu, ray_address=ray_address,
+        wandb=wandb, retry_failed=retry_failed, max_failures=1 if fail_fast else max_failures, time_limit=time_limit,
+        quiet=quiet, as_json=json,
+    )
     raise typer.Exit(command(wanted, launch, request))
 
 

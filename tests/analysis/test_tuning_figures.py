@@ -8,7 +8,8 @@ import pytest
 from analysis.figures.tuning import best_against_budget, optimisation_history, parameter_importance
 from analysis.figures.tuning_space import contours, learning_rate_sensitivity, parallel_coordinates, slices
 from analysis.load import ReportError, load
-from analysis.tuning import answers, fairness, read_tuning, sensitivity
+from analysis.report.content import CAPTIONS, gather
+from analysis.tuning import answers, read_tuning, sensitivity
 from experiments.config import Spec
 from experiments.tuning.request import Request
 from tests.experiments.tuning_kit import LR, experiment, launch_protocol, tune
@@ -165,7 +166,16 @@ def test_the_report_compares_the_chosen_runs_only(grid):
     assert set(grid.compared["run_id"]) == set(grid.choice.runs)
 
 
-def test_fairness_names_protocol_cost_and_what_was_held_equal(grid):
-    lines = dict(fairness(grid))
-    assert lines["held equal"] == "optimiser steps of every variant"
-    assert lines["protocol"].startswith("lr_grid: 40 runs, 5 learning rates for every variant, the best mean validation loss")
+def test_the_report_of_a_grid_shows_the_curve_over_its_rates(grid):
+    content = gather(grid.results, "valley")
+    assert "rates" in content.figures()
+    assert set(content.figures()) <= set(CAPTIONS)
+    assert dict(content.protocol)["held equal"] == "optimiser steps"
+
+
+def test_the_report_of_studies_shows_their_figures_answers_and_a_caution(studied):
+    content = gather(studied, "valley-tune")
+    wanted = {"history", "budget", "importance", "slices", "contours", "parallel"}
+    assert wanted <= set(content.figures())
+    assert any("on the seeds that they were chosen on, which flatters them" in line for line in content.missing)
+    assert [value for name, value in content.protocol if name == "tuned"] == answers(content.tuning)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments.commands.run import Launch
-from experiments.commands.tune import command, spec_of
+from experiments.commands.tune import command
 from experiments.config import ConfigError, RunConfig, Spec, TrainConfig
 from experiments.experiment import Experiment
 from experiments.files import Declared, load
@@ -67,10 +67,3 @@ def test_a_wrong_request_is_refused_before_anything_is_trained(tmp_path, request
 def test_a_metric_that_is_not_measured_on_validation_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="unknown validation metric 'validation/blue'"):
         command(declare(metric="test/blue"), Launch(tmp_path, wandb="off"), Request())
-
-
-def test_samplers_are_typed_by_name_or_with_options():
-    assert spec_of("tpe") == Spec("tpe")
-    assert spec_of("{name: tpe, startup: 5}") == Spec("tpe", startup=5)
-    with pytest.raises(ConfigError, match="names no component"):
-        spec_of("5")
