@@ -20,7 +20,7 @@ from experiments.records import INSIDE, read_json
 
 Content = Mapping[str, Any]
 WEIGHT = LinearSegmentedColormap.from_list("weight", ["#ffffff", "#cfe3f2", "#5ba3cf", PALETTE[0], "#00263f"])
-MOST_TICKS = 24
+MOST_TICKS = 48
 MOST_MAPS = 48  # panels of one figure
 
 
@@ -58,7 +58,7 @@ def attention_maps(content: Content, width: float = SCREEN) -> Figure:
             made = figure(width, 2)
             empty(made.subplots(), "this attention has no weights to show")
             return made
-        columns = max(1, min(len({one["head"] for one in maps}), 4 if width > 5 else 2))
+        columns = max(1, min(len({one["head"] for one in maps}), _columns(content, width)))
         shown = maps[:MOST_MAPS]
         lines = math.ceil(len(shown) / columns)
         side = (width - 1.1) / columns
@@ -74,13 +74,20 @@ def attention_maps(content: Content, width: float = SCREEN) -> Figure:
         for axes in grid[len(shown):]:
             axes.set_axis_off()
         assert image is not None
-        bar = made.colorbar(image, ax=list(grid), shrink=min(1.0, 2.6 / lines), pad=0.01, aspect=25)
+        shrink = min(1.0, 2.6 / lines)
+        bar = made.colorbar(image, ax=list(grid), shrink=shrink, pad=0.01, aspect=16 * lines * shrink)
         bar.set_label("weight, %")
         bar.outline.set_visible(False)  # type: ignore[operator]
         cut = f" (the first {MOST_MAPS} of {len(maps)} heads)" if len(maps) > MOST_MAPS else ""
         made.supxlabel(f"key: the token that is looked at{cut}", fontsize=9 if width > 7 else 7.5)
         made.supylabel("query: the token that looks", fontsize=9 if width > 7 else 7.5)
     return made
+
+
+def _columns(content: Content, width: float) -> int:
+    """So many that every token has room for its label."""
+    longest = max(len(content["tokens"]), len(content["source_tokens"]))
+    return max(1, min(4, int(width / max(2.1, 0.095 * longest))))
 
 
 def _title(one: Mapping[str, Any], role: Mapping[str, Any] | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from analysis.style import PALETTE, SCREEN, empty, figure, styled
 
@@ -36,6 +37,8 @@ def _image(axes: Axes, values: np.ndarray[Any, Any], picture: Mapping[str, Any])
     image = axes.imshow(values, cmap=DIVERGING, vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
     bar = axes.figure.colorbar(image, ax=axes, pad=0.02, aspect=30)
     bar.outline.set_visible(False)  # type: ignore[operator]
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(str(picture["across"]))
     axes.set_ylabel(str(picture["down"]))
     axes.grid(False)

@@ -15,6 +15,7 @@ from experiments.diagnosis.model_checks import (
     gradients,
     not_a_number,
     positions,
+    saturated_in_vain,
     saturation,
     scale,
 )
@@ -32,8 +33,8 @@ Check = Callable[[Case], Iterator[Finding]]
 
 STATIC: tuple[Check, ...] = (overlap, labels, repetition, not_a_number, future, positions)  # no step is trained
 CHECKS: tuple[Check, ...] = (
-    *STATIC, crash, divergence, saturation, scale, gradients, oscillation, dead_units, overfitting, uniform_attention,
-    stall, memory, rate,
+    *STATIC, crash, divergence, saturation, scale, gradients, oscillation, dead_units, saturated_in_vain, overfitting,
+    uniform_attention, stall, memory, rate,
 )
 
 

@@ -200,29 +200,31 @@ def scale(case: Case) -> Iterator[Finding]:
 
 
 def saturation(case: Case) -> Iterator[Finding]:
-    """Softmax rows that are one-hot before anything was learned, or though nothing was: their gradient is zero."""
-    for when, attentions in _looks(case):
-        shares = {seen.name: float(seen.saturated().max()) for seen in attentions}
-        worst = max(shares, key=lambda name: shares[name], default="")
-        if not worst or shares[worst] <= SATURATED:
-            continue
-        seen = next(one for one in attentions if one.name == worst)
-        d_head = case.config.model.d_model // case.config.model.n_heads
-        yield Finding(
-            "saturation", "harmful", f"the softmax is saturated {when}",
-            f"{worst}: {shares[worst]:.0%} of rows have a weight above 0.99 (limit {SATURATED:.0%}); scores have a "
-            f"standard deviation of {float(seen.scores[seen.visible].std()):.3g}, near 1 is usual",
-            f"scores are too large: no scaling by 1/sqrt(d_head) = {d_head**-0.5:.3g}, queries and keys that start too "
-            "large, or a step too large", "model.scaling=sqrt_d_head, a smaller std or gain of model.init, a smaller "
-            "train.lr",
-        )
+    """Softmax rows that are one-hot before anything was learned: their gradient is zero."""
+    yield from _saturated(case, case.start_attention, "before training")
+
+
+def saturated_in_vain(case: Case) -> Iterator[Finding]:
+    """The same after training, where nothing was learned: heads that found what they look for may well be sharp."""
+    if case.at_chance and not case.history.diverged:
+        yield from _saturated(case, case.trained_attention, "though nothing was learned")
+
+
+def _saturated(case: Case, attentions: list[Seen], when: str) -> Iterator[Finding]:
+    shares = {seen.name: float(seen.saturated().max()) for seen in attentions}
+    worst = max(shares, key=lambda name: shares[name], default="")
+    if not worst or shares[worst] <= SATURATED:
         return
-
-
-def _looks(case: Case) -> Iterator[tuple[str, list[Seen]]]:
-    yield "before training", case.start_attention
-    if case.at_chance:  # heads that found what they look for are sharp, and nothing is wrong with that
-        yield "after training, with nothing learned", case.trained_attention
+    seen = next(one for one in attentions if one.name == worst)
+    d_head = case.config.model.d_model // case.config.model.n_heads
+    yield Finding(
+        "saturation", "harmful", f"the softmax is saturated {when}",
+        f"{worst}: {shares[worst]:.0%} of rows have a weight above 0.99 (limit {SATURATED:.0%}); scores have a "
+        f"standard deviation of {float(seen.scores[seen.visible].std()):.3g}, near 1 is usual",
+        f"scores are too large: no scaling by 1/sqrt(d_head) = {d_head**-0.5:.3g}, queries and keys that start too "
+        "large, or a step too large",
+        "model.scaling=sqrt_d_head, a smaller std or gain of model.init, a smaller train.lr",
+    )
 
 
 def dead_units(case: Case) -> Iterator[Finding]:

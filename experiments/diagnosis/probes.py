@@ -87,9 +87,9 @@ class Seen:
     real: Tensor
 
     def rows(self, least: int = 8) -> Tensor:
-        """bool (B, H, L): real queries that may see enough keys to choose among; `least`, or half of them if fewer."""
-        least = max(2, min(least, self.weights.shape[-1] // 2))
-        return (self.visible.sum(-1) >= least) & self.real
+        """bool (B, H, L): real queries that may see `least` keys, or half of what any may see if that is less."""
+        seen = self.visible.sum(-1)
+        return (seen >= max(2, min(least, int(seen.max()) // 2))) & self.real
 
     def entropy(self) -> Tensor:
         """(H,): mean entropy of a row over the log of the keys that it may see; 1 = looks everywhere alike."""

@@ -16,6 +16,7 @@ from experiments.seeds import torch_stream
 from experiments.tasks import Batch, Task
 
 NEAR = 3  # places that count as local
+WIDE = 4 * NEAR + 2  # keys that a query must see for that to mean anything: near ones are at most half of them
 ROWS, LONGEST_HALF = 4, 32  # of the repeated random text
 
 # Least score for the name, in the order in which names are given. The score of `uniform` is an entropy, of the
@@ -34,7 +35,8 @@ class Role:
     Attributes:
         attention: path of its attention. head: number in it, from 0.
         role: the first name whose score reaches its threshold, else `mixed`.
-        scores: role -> mean over real queries that may see at least 8 keys (or half of the text, if that is less).
+        scores: role -> mean over real queries that may see at least 8 keys (or half of the most that any may see, if
+            that is less); `local` from WIDE keys on.
     """
 
     attention: str
@@ -73,15 +75,18 @@ def _scores(seen: Seen) -> dict[str, Tensor]:
         return found  # places of two texts have no distance
     at = torch.arange(seen.weights.shape[-1])
     distance = at[:, None] - at
-    return found | {
+    found |= {
         "previous token": _share(seen, distance == 1), "next token": _share(seen, distance == -1),
-        "itself": _share(seen, distance == 0), "local": _share(seen, distance.abs() <= NEAR),
+        "itself": _share(seen, distance == 0),
     }
+    if int(seen.visible.sum(-1).max()) >= WIDE:  # in a short text everything is near
+        found["local"] = _share(seen, distance.abs() <= NEAR, WIDE)
+    return found
 
 
-def _share(seen: Seen, where: Tensor) -> Tensor:
-    """(H,): mean weight on the keys where `where` (broadcast to (B, H, L, S)) holds."""
-    rows = seen.rows().double()
+def _share(seen: Seen, where: Tensor, least: int = 8) -> Tensor:
+    """(H,): mean weight on the keys where `where` (broadcast to (B, H, L, S)) holds, over rows with `least` keys."""
+    rows = seen.rows(least).double()
     share_BHL = (seen.weights.double() * where).sum(-1)
     return (share_BHL * rows).sum((0, 2)) / rows.sum((0, 2)).clamp_min(1)
 
