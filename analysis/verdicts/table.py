@@ -14,7 +14,8 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     head = "| claim | says | verdict | effect (positive: as claimed) | n | p (all shown) | runs |"
     rows = [head, "|---|---|---|---|---|---|---|"]
     for v in verdicts:
-        cells = [v.name, v.says, v.short, effect(v), str(v.n or ""), p_value(v.p_release), str(v.cost.runs or "")]
+        word = v.label if v.kind == "exact" else v.short  # what was measured is too long for a cell
+        cells = [v.name, v.says, word, effect(v), str(v.n or ""), p_value(v.p_release), str(v.cost.runs or "")]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 

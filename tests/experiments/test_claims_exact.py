@@ -78,7 +78,7 @@ def test_accumulation_by_mean_of_means_is_found(tmp_path, monkeypatch):
     from experiments.training import step
 
     monkeypatch.setattr(step, "asked_tokens", lambda targets: targets.numel())
-    monkeypatch.setattr(step, "_loss", lambda model, batch, recipe: _mean(model, batch))
+    monkeypatch.setattr(step, "loss_of", lambda model, batch, recipe: _mean(model, batch))
     assert decided(tmp_path, "accum-equals-batch")["token-weighted"].label == "REFUTED"
 
 
