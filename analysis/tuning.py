@@ -164,6 +164,6 @@ def caution(tuning: Tuning) -> str:
     """What the scores of winners are not."""
     most = max(len(study.trials) for study in tuning.studies)
     return (
-        f"The compared runs are each variant's best of up to {most} trials, on the seeds that they were chosen on, which"
-        " flatters them. For a comparison train the winners on fresh seeds: protocol `search` does."
+        f"The compared runs are each variant's best of up to {most} trials, on the seeds that they were chosen on, "
+        "which flatters them. For a comparison train the winners on fresh seeds: protocol `search` does."
     )

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from analysis.figures.tuning import best_against_budget, optimisation_history, parameter_importance
 from analysis.load import Loaded
@@ -119,7 +120,8 @@ def learning_rate_sensitivity(loaded: Loaded, *, width: float = SCREEN) -> Figur
         limits = robust_limits([low for low, _ in bounds], [high for _, high in bounds])
         if limits:
             axes.set_ylim(*limits)
-        axes.set_xscale("log")
+        _logarithmic(axes)
+        axes.set_xticks(sorted(table["learning_rate"].unique()))
         axes.set_xlabel("learning rate")
         axes.set_ylabel(metric_label(loaded.choice.metric))
         made.legend(loc="outside right upper" if width > 5 else "outside lower center")
@@ -151,10 +153,17 @@ def _positions(trials: pd.DataFrame, axis: Axis, labels: list[str]) -> npt.NDArr
 def _scale(panel: Axes, axis: Axis, labels: list[str]) -> None:
     panel.set_xlabel(axis.path + (f"  (where {axis.when})" if axis.when else ""))
     if axis.scale == "log":
-        panel.set_xscale("log")
+        _logarithmic(panel)
     if labels:
         panel.set_xticks(range(len(labels)), labels)
         panel.set_xlim(-0.5, len(labels) - 0.5)
+
+
+def _logarithmic(panel: Axes) -> None:
+    """A logarithmic x with plain numbers, as they are typed."""
+    panel.set_xscale("log")
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _two(study: StudyTable) -> tuple[Axis, Axis] | None:

@@ -21,6 +21,7 @@ from experiments.tuning.winners import Winner, write_choice
 from transformer.spec import Spec
 
 TUNING, TRIALS = "tuning.json", "trials.csv"
+FEWEST = 10  # done trials below which nothing is said about which parameter matters
 COSTS = ("parameters", "flops_per_token", "tokens", "steps", "train_seconds", "seconds")
 
 
@@ -147,7 +148,7 @@ def _importance(study: Study) -> dict[str, float]:
     import optuna
 
     n = sum(trial.status == "done" for trial in study.told())
-    if n < 4:
+    if n < FEWEST:
         return {}
     evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=max(0.1, min(0.4, 8 / n)))
     sign = 1.0 if study.question.objectives[0].goal == "min" else -1.0

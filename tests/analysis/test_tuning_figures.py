@@ -21,7 +21,7 @@ SPACE = {**LR, "train.weight_decay": {"log": [1e-3, 1.0]}, "train.schedule": ["c
 def studied(tmp_path_factory):
     results = tmp_path_factory.mktemp("studied")
     tune(
-        results, experiment(space=SPACE, vary={"model.norm": ["rmsnorm"]}), Request(trials=14, sampler=Spec("tpe", startup=5)),
+        results, experiment(space=SPACE, vary={"model.norm": ["rmsnorm"]}), Request(trials=16, sampler=Spec("tpe", startup=5)),
         diverges=1.5e-2,
     )
     return results
@@ -44,7 +44,7 @@ def test_a_table_has_every_trial_of_every_variant(tuned):
     assert [study.variant for study in tuned.studies] == ["baseline", "norm=rmsnorm"]
     assert tuned.final
     for study in tuned.studies:
-        assert study.trials["number"].tolist() == list(range(14))
+        assert study.trials["number"].tolist() == list(range(16))
         assert set(study.trials["status"]) <= {"done", "diverged"}
         assert study.trials["train.lr"].between(3e-4, 3e-2).all()
 
@@ -79,14 +79,14 @@ def test_the_expected_best_falls_from_the_mean_to_the_best(tuned):
 def test_answers_name_the_winner_of_each_variant(tuned):
     first, second = answers(tuned)
     assert first.startswith("baseline: validation loss ")
-    assert "best of 14." in first
+    assert "best of 16." in first
     assert second.startswith("norm=rmsnorm: ")
 
 
 def test_the_history_shows_every_trial_and_the_best_so_far(tuned):
     (axes,) = optimisation_history(tuned).axes
     assert axes.get_ylabel() == "validation loss (nats per token)"
-    assert sum(len(points.get_offsets()) for points in axes.collections) == 28
+    assert sum(len(points.get_offsets()) for points in axes.collections) == 32
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), tuned.studies[0].best_so_far())
 
 
@@ -153,6 +153,7 @@ def test_the_sensitivity_curve_of_every_variant_is_the_mean_over_its_seeds(grid)
     (axes,) = learning_rate_sensitivity(grid).axes
     assert axes.get_xscale() == "log"
     assert axes.get_xlabel() == "learning rate"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.0003", "0.000949", "0.003", "0.00949", "0.03"]
     means = table[table["variant"] == "baseline"].groupby("learning_rate")["value"].mean()
     np.testing.assert_allclose(axes.lines[0].get_ydata(), means.to_numpy())
 
