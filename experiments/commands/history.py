@@ -31,18 +31,18 @@ def command(results: Path, as_json: bool) -> int:
 
 def _table(lines: tuple[Mapping[str, Any], ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("when", "change", "metric", "verdict", "effect", "95 % CI", "n", "runs", "seconds", "runs lie in"):
-        table.add_column(title, overflow="fold")
+    for title in ("when", "change", "verdict", "effect (95 % CI)", "n", "runs lie in"):
+        table.add_column(title, overflow="fold", no_wrap=title in ("when", "n"))
     for line in lines:
         verdict = f"{line.get('verdict')}" + (f" ({line['detail']})" if line.get("detail") else "")
-        interval = f"{_number(line.get('low'))} to {_number(line.get('high'))}"
-        when, change, metric, n, runs, where = (
-            str(line.get(key, "")) for key in ("when", "change", "metric", "n", "runs", "experiment")
-        )
-        seconds = _number(line.get("seconds"), ".0f")
-        table.add_row(when, change, metric, verdict, _number(line.get("effect")), interval, n, runs, seconds, where)
+        when, change, n, where = (str(line.get(key, "")) for key in ("when", "change", "n", "experiment"))
+        table.add_row(when[:16].replace("T", " "), change, verdict, _effect(line), n, where)
     return table
 
 
-def _number(value: Any, form: str = "+.3g") -> str:
-    return format(value, form) if isinstance(value, int | float) else "-"
+def _effect(line: Mapping[str, Any]) -> str:
+    if not isinstance(line.get("effect"), int | float):
+        return "-"
+    found = f"{line['effect']:+.3g} in {line.get('metric')}"
+    low, high = line.get("low"), line.get("high")
+    return f"{found} ({low:+.3g} to {high:+.3g})" if low is not None and high is not None else found
