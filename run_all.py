@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.commands.options import RESULTS, Json, Results
+from experiments.commands.options import RESULTS, Device, Imports, Json, Results, Wandb, Workers
 from experiments.commands.verbs import VERBS
 from transformer.config import ConfigError
 
@@ -51,6 +51,67 @@ def report(
         raise typer.Exit(command(experiment, results, metric=metric, as_json=json, paper=paper, port=served))
     except ReportError as error:
         raise ConfigError([("", str(error))]) from error
+
+
+@app.command()
+def inside(
+    run: Annotated[str, typer.Argument(help="Run id, or the beginning of one.")],
+    text: Annotated[str | None, typer.Option(help="What the model reads; default the first validation row.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Another folder than the run's own.")] = None,
+    results: Results = RESULTS, json: Json = False,
+) -> None:
+    """Attention maps, what each head looks at, sizes by layer; figures beside the run."""
+    from analysis.figures.inside import draw
+    from experiments.commands.inside import command
+    from experiments.commands.show import find_run
+
+    code = command(run, text, results, json, out=out)
+    drawn = draw(out or find_run(results, run))
+    if not json and drawn:
+        typer.echo(f"figures: {drawn[0].parent}")
+    raise typer.Exit(code)
+
+
+@app.command()
+def claims(
+    name: Annotated[str | None, typer.Argument(help="One claim; default all.")] = None,
+    preset: Annotated[str, typer.Option(help="quick or standard.")] = "quick",
+    results: Results = RESULTS, workers: Workers = None, device: Device = "auto", wandb: Wandb = "off",
+    json: Json = False,
+) -> None:
+    """Decide well-known sentences about transformers: SUPPORTED, REFUTED or INCONCLUSIVE."""
+    from analysis.verdicts import markdown, released, verdicts
+    from experiments.commands.claims import command
+    from experiments.commands.run import Launch
+
+    launch = Launch(results=results, workers=workers, device=device, wandb=wandb, quiet=True, as_json=json)
+    raise typer.Exit(command(name, launch, preset, decide=verdicts, release=released, table=markdown))
+
+
+@app.command()
+def judge(
+    set_: Annotated[list[str], typer.Option("--set", help="The change: model.feedforward=swiglu (repeatable).")],
+    experiment: Annotated[str | None, typer.Option(help="Whose baseline, metric and smallest effect.")] = None,
+    base: Annotated[list[str] | None, typer.Option(help="Change the baseline on both sides (repeatable).")] = None,
+    task: Annotated[str | None, typer.Option(help="Another task for both sides.")] = None,
+    metric: Annotated[str | None, typer.Option(help="What decides.")] = None,
+    smallest_effect: Annotated[float | None, typer.Option(help="Difference that would matter.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Stop adding seeds after this: 300s or 20runs.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Even if it was decided before.")] = False,
+    imports: Imports = None, results: Results = RESULTS, workers: Workers = None, device: Device = "auto",
+    wandb: Wandb = "off", json: Json = False,
+) -> None:
+    """Is this one change real? Exit code 0 supported, 3 refuted, 4 inconclusive."""
+    from analysis.verdicts import about_change, verdicts
+    from experiments.commands.judge import Asked, command
+    from experiments.commands.run import Launch
+
+    asked = Asked(
+        sets=set_, experiment=experiment, task=task, base=base or (), metric=metric,
+        smallest_effect=smallest_effect, budget=budget, again=again, imports=imports or (),
+    )
+    launch = Launch(results=results, workers=workers, device=device, wandb=wandb, quiet=True, as_json=json)
+    raise typer.Exit(command(asked, launch, decide=verdicts, describe=about_change))
 
 
 def _default(names: tuple[str, ...], results: Path) -> int:

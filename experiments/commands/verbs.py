@@ -208,7 +208,30 @@ def worker(
     raise typer.Exit(command(declared(experiment, set_, vary, grid, seeds, preset, name, imports), launch))
 
 
+def diagnose(
+    target: Annotated[str, typer.Argument(help="A run id, an experiment, or an experiment file.")],
+    variant: Annotated[str | None, Flag(help="A variant of the experiment; default its baseline.")] = None,
+    set_: Sets = None, imports: Imports = None,
+    steps: Annotated[int, Flag(min=1, help="First steps that are trained again.")] = 150,
+    seconds: Annotated[float, Flag(min=1, help="What all short trainings together may take.")] = 50.0,
+    results: Results = RESULTS, json: Json = False,
+) -> None:
+    """What is wrong with a run: symptom, evidence, likely cause, what to change, worst first."""
+    from experiments.commands.diagnose import command
+
+    raise typer.Exit(command(
+        target, results, json, variant=variant, sets=set_ or (), imports=imports or (), steps=steps, seconds=seconds
+    ))
+
+
+def history(results: Results = RESULTS, json: Json = False) -> None:
+    """Every change that was ever judged here."""
+    from experiments.commands.history import command
+
+    raise typer.Exit(command(results, json))
+
+
 VERBS: dict[str, Callable[..., None]] = {
     "list": list_, "plan": plan, "run": run, "status": status, "show": show, "generate": generate, "trace": trace,
-    "tune": tune, "slurm": slurm, "worker": worker,
+    "tune": tune, "diagnose": diagnose, "history": history, "slurm": slurm, "worker": worker,
 }
