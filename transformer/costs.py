@@ -13,7 +13,7 @@ from transformer.blocks import Stack
 from transformer.config import ConfigError, ModelConfig
 from transformer.models import Model
 from transformer.slots import FeedForward, Norm, Positional
-from transformer.trace import run
+from transformer.trace import counted, run
 
 PARTS = ("embedding", "positional", "attention", "feedforward", "norm", "head")
 
@@ -59,6 +59,12 @@ def costs(model: nn.Module, *, length: int, batch: int = 1) -> Costs:
     return Costs(
         counts["total"], counts["non_embedding"], sum(flops.values()), sum(kept.values()), parts, flops, kept
     )
+
+
+def forward_flops(model: nn.Module, *, length: int) -> float:
+    """`flops_per_token` as `costs` gives it, from a real pass of one sequence on the model's device."""
+    inputs = (tensor.to(next(model.parameters()).device) for tensor in cast(Model, model).dry_inputs(1, length))
+    return sum(product.flops for product in counted(model, *inputs)) / length
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:

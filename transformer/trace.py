@@ -19,12 +19,12 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
 from transformer.attention import MultiHeadAttention
 from transformer.models import Model
 from transformer.slots import Attention
+from transformer.stateless import call, places
 
 Shape = tuple[int, ...]
 
@@ -77,10 +77,21 @@ def run(model: nn.Module, *inputs: Tensor) -> Dry:
     state = {name: on_meta(tensor) for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
     weights = {id(state[name]) for name, _ in model.named_parameters()}
     at = Place(model)
-    recorder, saved = _Recorder(at, weights), _Saved(at, state)
+    recorder, saved = _Recorder(at, weights, _fused), _Saved(at, state)
     with at.followed(), recorder, torch.autograd.graph.saved_tensors_hooks(saved.keep, saved.give):
-        functional_call(model, state, tuple(tensor.to("meta") for tensor in inputs))
+        call(model, places(model), state, tuple(tensor.to("meta") for tensor in inputs))
     return Dry(recorder.products, saved.sizes)
+
+
+def counted(model: nn.Module, *inputs: Tensor) -> list[Product]:
+    """The products of a real pass on the model's device, for where that is cheaper: the first pass on `meta` loads
+    torch's compiler, which takes a second or two. The model's state stays as it is."""
+    buffers = {name: tensor.clone() for name, tensor in model.named_buffers()}
+    at = Place(model)
+    recorder = _Recorder(at, {id(parameter) for parameter in model.parameters()}, F.scaled_dot_product_attention)
+    with torch.no_grad(), at.followed(), recorder:
+        call(model, places(model), buffers, inputs)
+    return recorder.products
 
 
 def on_meta(tensor: Tensor) -> Tensor:
@@ -127,13 +138,13 @@ class Place:
 class _Recorder(TorchFunctionMode):
     """Notes the products among torch's functions as they are called."""
 
-    def __init__(self, at: Place, weights: set[int]) -> None:
+    def __init__(self, at: Place, weights: set[int], attention: Callable[..., Tensor]) -> None:
         super().__init__()
-        self.at, self.weights, self.products = at, weights, list[Product]()
+        self.at, self.weights, self.attention, self.products = at, weights, attention, list[Product]()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        out = (_fused if func is F.scaled_dot_product_attention else func)(*args, **kwargs)
+        out = (self.attention if func is F.scaled_dot_product_attention else func)(*args, **kwargs)
         describe = PRODUCTS.get(getattr(func, "__name__", ""))
         if describe is not None:
             for left, right, result, terms, fused in describe(out, *args, **kwargs):

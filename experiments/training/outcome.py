@@ -13,7 +13,7 @@ from experiments.training.checkpoint import save_weights
 from experiments.training.divergence import finite, score_trouble
 from experiments.training.memory import peak_memory
 from experiments.training.session import Session
-from transformer.costs import costs
+from transformer.costs import count_parameters, forward_flops
 
 _counted: dict[str, dict[str, Any]] = {}
 
@@ -67,10 +67,10 @@ def _cost(run: Session) -> dict[str, Any]:
 def _sizes(run: Session) -> dict[str, Any]:
     length = run.progress.length
     key = digest([run.config.model.to_dict(), run.config.task.to_dict(), length])
-    if key not in _counted:  # counting traces a forward pass: once for all seeds of a variant in a worker
-        found = costs(run.model, length=length)
+    if key not in _counted:  # counting takes a forward pass: once for all seeds of a variant in a worker
+        found = count_parameters(run.model)
         _counted[key] = {
-            "parameters": found.parameters, "parameters_non_embedding": found.parameters_non_embedding,
-            "flops_per_token": found.flops_per_token,
+            "parameters": found["total"], "parameters_non_embedding": found["non_embedding"],
+            "flops_per_token": forward_flops(run.model, length=length),
         }
     return _counted[key]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,3 +154,15 @@ def test_the_job_of_a_planned_run_lies_where_records_says(tmp_path: Path) -> Non
     one = job(config(), tmp_path)
     assert isinstance(one, Job)
     assert one.directory == str(tmp_path / "tiny" / "runs" / one.run_id)
+
+
+def test_a_run_loads_neither_the_compiler_nor_what_only_reports_need(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from experiments.experiment import Run;"
+        "from experiments.config import RunConfig, TrainConfig, digest; from experiments.training.execute import *;"
+        "config = RunConfig(train=TrainConfig(steps=2)); identity = config.identity();"
+        f"run = Run('e', 'v', {{}}, config, identity, digest(identity)); execute(Job.of(run, Path({str(tmp_path)!r})));"
+        "print(sorted({'torch._dynamo', 'sympy', 'wandb', 'pandas', 'scipy', 'optuna'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert done.stdout.strip() == "[]"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from experiments.config import TrainConfig
 from experiments.tasks import IGNORE, Batch
@@ -22,6 +22,7 @@ from experiments.training.loss import token_losses
 from experiments.training.replicas.fold import Folded
 from experiments.training.replicas.optimiser import Moments, Rates, update
 from experiments.training.step import Recipe
+from transformer.stateless import call, places
 
 
 class NotTogether(Exception):
@@ -60,7 +61,7 @@ class Stack:
     ) -> None:
         self.template, self.recipe = copy.deepcopy(models[0]), recipe
         _without_state(self.template)
-        self.places = _places(self.template)
+        self.places = places(self.template)
         owned = [dict(model.named_parameters()) for model in models]
         moving = sorted((n for n, p in owned[0].items() if n in reached), key=lambda n: owned[0][n].dim() < 2)
         self.parts, self.width, self.decayed = _laid_out([(n, owned[0][n]) for n in moving])
@@ -113,12 +114,11 @@ class Stack:
         def one(parameters: dict[str, Tensor], tensors: tuple[Tensor, ...], key: Tensor) -> Tensor:
             folded.key, left = key, iter(tensors)
             own = tuple(None if tensor is None else next(left) for tensor in given)
-            logits: Tensor = functional_call(self.template, parameters, own, tie_weights=False)
+            logits: Tensor = call(self.template, self.places, parameters, own)
             return logits
 
-        held = {**self.leaves, **self.still}
         with precision_context(self.recipe.precision, self.recipe.device), folded:
-            logits: Tensor = vmap(one)({place: held[name] for place, name in self.places.items()}, present, keys)
+            logits: Tensor = vmap(one)({**self.leaves, **self.still}, present, keys)
         return logits
 
     def hand_back(self, row: int, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
@@ -185,18 +185,6 @@ def _laid_out(parameters: Sequence[tuple[str, Tensor]]) -> tuple[list[Part], int
         at += parameter.numel()
         decayed = at if parameter.dim() >= 2 else decayed
     return parts, at, decayed
-
-
-def _places(model: nn.Module) -> dict[str, str]:
-    """Every place that holds a parameter -> the parameter's name. Tied weights have several places and one name.
-
-    torch's own tying puts a wrong tensor back where two attributes are one module (a shared embedding).
-    """
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    return {
-        f"{path}.{own}" if path else own: names[id(parameter)]
-        for path, module in model.named_modules() for own, parameter in module.named_parameters(recurse=False)
-    }
 
 
 def _without_state(model: nn.Module) -> None:
