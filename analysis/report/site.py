@@ -20,6 +20,7 @@ from analysis.load import COSTS, STATUSES, Loaded, ReportError, read_curve
 from analysis.report.charts import run_chart
 from analysis.report.content import Content, gather
 from analysis.report.experiment import experiment_page, write_files
+from analysis.report.inside import inside_section
 from analysis.report.page import render, write
 from analysis.report.protocol import machine
 from analysis.style import looks
@@ -105,7 +106,8 @@ def _run_values(loaded: Loaded, run: Mapping[str, Any], color: str) -> dict[str,
         "changes": [(path, setting(value)) for path, value in loaded.changes(run["variant"]).items()],
         "config": list(_leaves((stored.config or {}).get("config") or {})),
         "failure": "\n".join(str(failure.get(key) or "") for key in ("error", "traceback")) if failure else "",
-        "log": tail(directory / records.LOG), "samples": tail(directory / SAMPLES, 400), "exists": directory.is_dir(),
+        "log": tail(directory / records.LOG), "samples": tail(directory / SAMPLES, 400),
+        "inside": inside_section(directory), "exists": directory.is_dir(),
         "directory": f"../../../../{loaded.experiment}/runs/{run['run_id']}/",
         "machine": machine((result or {}).get("environment") or {}),
     }  # fmt: skip

@@ -1,11 +1,16 @@
 """Figures of inside.json: what is written on them is what the file says."""
 
+import base64
+import io
+
 import numpy as np
 import pytest
+from matplotlib import image as mpl_image
 
-from analysis.figures.inside import FIGURES, attention_maps, draw, head_roles, matrix, short_name
+from analysis.figures.inside import FIGURES, WEIGHT, attention_maps, draw, head_roles, matrix, short_name
 from analysis.figures.inside_numbers import activations, logits, memory, random_vectors, scores
 from analysis.figures.inside_positions import positions
+from analysis.report.inside import inside_section, png
 from analysis.style import ONE_COLUMN
 from experiments.records import INSIDE, Damaged, write_json
 
@@ -177,3 +182,30 @@ def test_names_are_short():
     assert short_name("encoder.layers.11.self_attention") == "encoder layer 12"
     assert short_name("decoder.layers.1.cross_attention") == "cross layer 2"
     assert matrix(["1 2", "3 4.5"]).tolist() == [[1.0, 2.0], [3.0, 4.5]]
+
+
+def test_a_page_shows_samples_and_maps_and_needs_no_other_file(tmp_path):
+    made = {**content(), "samples": [{"decode": "greedy", "prompt": "ab", "text": "<b>cd</b>"}]}
+    write_json(tmp_path / INSIDE, made)
+    section = inside_section(tmp_path)
+    assert section["samples"] == made["samples"]
+    assert [(one["name"], one["role"]) for one in section["maps"]] == [
+        ("layer 1, head 1", "mixed"), ("layer 1, head 2", "uniform 0.97"),
+    ]
+    assert section["maps"][0]["alt"] == "attention of layer 1, head 1: 4 queries on 4 keys; mixed"
+
+
+def test_a_page_says_nothing_of_what_nobody_looked_at_or_altered(tmp_path):
+    assert inside_section(tmp_path) is None
+    (tmp_path / INSIDE).write_text("{}")
+    assert inside_section(tmp_path) is None
+
+
+def test_map_images_hold_the_weights(tmp_path):
+    weights = np.array([[0, 100], [50, 25]], dtype=np.uint8)
+    kind, data = png(weights).split(",")
+    assert kind == "data:image/png;base64"
+    image = mpl_image.imread(io.BytesIO(base64.b64decode(data)), format="png")
+    assert image.shape[:2] == (2, 2)
+    expected = np.array([[WEIGHT(value / 100)[:3] for value in row] for row in weights.tolist()])
+    assert np.abs(image[..., :3] - expected).max() < 0.01
