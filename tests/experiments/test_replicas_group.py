@@ -264,16 +264,17 @@ def test_what_makes_a_group_is_the_shape_of_the_computation() -> None:
     assert Grouping(1).key(planned(config())) is None
 
 
-def test_auto_leaves_wide_models_on_a_cpu_alone_and_fills_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_measures_small_steps_on_a_cpu_alone_and_fills_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from experiments.training.replicas import sizes
 
     gains: list[float] = [1.4, 1.0]
     monkeypatch.setattr(sizes, "gain", lambda config, replicas: gains.pop(0))
-    narrow, wide = planned(config()), planned(config(model={"d_model": 64}))
-    assert [Grouping().most(one) for one in (wide, narrow, narrow)] == [1, 8, 1]
-    assert Grouping(device="cuda:1").most(wide) > 8
-    assert Grouping(device="mps").most(narrow) == 1
-    assert Grouping(5).most(wide) == 5
+    small, short = planned(config(steps=500)), planned(config(steps=20))
+    large = planned(RunConfig())
+    assert [Grouping().most(one) for one in (large, short, small, small)] == [1, 1, 8, 1]
+    assert Grouping(device="cuda:1").most(large) > 8
+    assert Grouping(device="mps").most(small) == 1
+    assert Grouping(5).most(large) == 5
 
 
 def test_a_trial_measures_steps_and_leaves_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which runs may train together, and how many: what the runner asks. Imports torch only to measure."""
+"""Which runs may train together, and how many: what the runner asks. Imports torch only when it is asked how many."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ OWN = (  # fields of `train` that a replica keeps to itself; any other must be e
     "overfit_one_batch",
 )
 MOST_ON_GPU = 128
-ON_CPU, WIDEST_ON_CPU, LEAST_GAIN = 8, 32, 1.15
+ON_CPU, LEAST_GAIN = 8, 1.15
+LARGEST_ON_CPU = 2**16  # batch_size * longest input * d_model of a step; above it no CPU gained when this was measured
+FEWEST_STEPS = 200  # a shorter run is over before a measurement would have paid
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class Grouping:
     """How runs of one shape are put together.
 
     Args:
-        replicas: at most this many train together; `auto` = on a GPU as many as fit, on a CPU several where a
-            measurement of a few steps says that it pays, which wider models than `WIDEST_ON_CPU` are not asked for.
+        replicas: at most this many train together; `auto` = on a GPU as many as fit, on a CPU several where a step
+            is small and a measurement of a few steps says that it pays.
         device: where the workers train, such as `cpu` or `cuda:0`.
     """
 
@@ -50,7 +52,7 @@ class Grouping:
             return self.replicas
         if self.device.startswith("cuda"):
             return MOST_ON_GPU
-        if self.device != "cpu" or run.config.model.d_model > WIDEST_ON_CPU:
+        if self.device != "cpu" or run.config.train.steps < FEWEST_STEPS or _work(run) > LARGEST_ON_CPU:
             return 1
         from experiments.training.replicas.sizes import gain
 
@@ -61,6 +63,12 @@ class Grouping:
         from experiments.training.replicas.execute import GroupJob
 
         return GroupJob(tuple(jobs), fit=self.replicas == "auto")
+
+
+def _work(run: Run) -> int:
+    from experiments.check import build_task
+
+    return run.config.train.batch_size * build_task(run.config.task).max_len * run.config.model.d_model
 
 
 def replicas_of(text: str) -> Replicas:

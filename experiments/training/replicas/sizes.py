@@ -33,9 +33,9 @@ def gain(config: RunConfig, replicas: int) -> float:
 
     The median of a few pairs of training steps in turn, in this process; measured once for a shape.
     """
-    train = config.train
-    sizes = [train.batch_size, train.accumulate, train.precision, replicas]
-    key = digest([config.model.to_dict(), config.task.to_dict(), sizes])
+    model, train = config.model, config.train  # components do not count: a sweep over twelve would measure twelve times
+    sizes = [model.architecture, model.d_model, model.n_layers, model.n_heads, model.d_ff, replicas]
+    key = digest([*sizes, config.task.to_dict(), train.batch_size, train.accumulate, train.precision])
     if key not in _gains:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -50,8 +50,8 @@ def _measured(config: RunConfig, replicas: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         alone, *rest = _sessions(config, "cpu", replicas + 1, Path(folder))
         group = Group(rest, assembled(rest), time.perf_counter())
-        pairs = [(_seconds(lambda: one_step(alone)), _seconds(lambda: advance(group))) for _ in range(PAIRS + 2)]
-    return statistics.median(replicas * separate / together for separate, together in pairs[2:])
+        pairs = [(_seconds(lambda: one_step(alone)), _seconds(lambda: advance(group))) for _ in range(PAIRS + 1)]
+    return statistics.median(replicas * separate / together for separate, together in pairs[1:])
 
 
 def _peak_bytes(config: RunConfig, device: str, replicas: int) -> int:
