@@ -11,7 +11,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from experiments.config import ConfigError, RunConfig, digest
-from experiments.tuning.dimensions import Dimension, label
+from experiments.tuning.dimensions import Dimension
+from experiments.tuning.labels import label
 from experiments.tuning.space import holds
 from transformer.config import Frozen
 from transformer.spec import Spec

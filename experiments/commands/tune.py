@@ -13,7 +13,7 @@ from experiments.files import Declared
 from experiments.records import read_json
 from experiments.runner.events import Outcome
 from experiments.runner.options import Options, training_jobs
-from experiments.tuning.dimensions import label
+from experiments.tuning.labels import label
 from experiments.tuning.request import Request
 
 
@@ -40,7 +40,8 @@ def tune(declared: Declared, launch: Launch, request: Request) -> tuple[Outcome,
     from experiments.tuning.calibration import calibrated
     from experiments.tuning.export import TUNING
     from experiments.tuning.session import session
-    from experiments.tuning.study import Study, Told
+    from experiments.tuning.study import Study
+    from experiments.tuning.trials import Told
 
     check_wandb(launch.wandb)
     declared = calibrated(declared, launch.results)

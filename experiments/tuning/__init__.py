@@ -8,7 +8,8 @@
     protocols.py  fixed, lr_grid, search: which runs an experiment needs
     samplers.py   samplers and pruners by name; no configuration is proposed twice
     storage.py    where studies lie: SQLite, PostgreSQL, a journal file
-    study.py      one study: asked, told, resumed        driver.py  the one process that owns ask and tell
+    study.py      one study: asked, told, resumed        trials.py  what it keeps of a trial
+    driver.py  the one process that owns ask and tell
     session.py    from an experiment and a request to studies that are run and written
     export.py     tuning.json, trials.csv, the winner's file: what the analysis reads
 """

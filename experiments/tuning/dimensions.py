@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from experiments.tuning.labels import label, rounded
 from transformer.registry import unknown
 from transformer.spec import Spec
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-DIGITS = 6  # significant digits of a sampled number: enough for any hyper-parameter, short enough to type
 EDGE_SHARE = 0.05  # a best value within this share of the range's width from an end counts as on the edge
 
 
@@ -276,18 +276,6 @@ class DefaultRange(Dimension):
 
 
 DEFAULT = DefaultRange()
-
-
-def label(value: Any) -> str:
-    """How a value is written in names, conditions and tables."""
-    if isinstance(value, Mapping) and "name" in value:
-        return str(Spec.parse(value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def rounded(x: float) -> float:
-    """x to DIGITS significant digits."""
-    return float(f"{x:.{DIGITS}g}")
 
 
 def _from_mapping(plain: Mapping[str, Any]) -> Dimension:

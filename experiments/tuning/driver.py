@@ -16,7 +16,8 @@ from experiments.runner.events import FAILURES, Event
 from experiments.runner.options import Options
 from experiments.runner.plan import ENDED, Planned, plan
 from experiments.tuning.scores import Score, read_score
-from experiments.tuning.study import PRUNED, Asked, Study, Told
+from experiments.tuning.study import Study
+from experiments.tuning.trials import PRUNED, Asked, Told
 
 LOOK_SECONDS = 0.5  # how often the logs of running trials are read for a pruner
 

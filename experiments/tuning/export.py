@@ -15,8 +15,9 @@ from typing import Any
 from experiments import records
 from experiments.config import RunConfig, digest
 from experiments.experiment import Experiment, slug
-from experiments.tuning.dimensions import DIGITS, label
-from experiments.tuning.study import Study, Told
+from experiments.tuning.labels import DIGITS, label
+from experiments.tuning.study import Study
+from experiments.tuning.trials import Told
 from experiments.tuning.winners import Winner, write_choice
 from transformer.spec import Spec
 

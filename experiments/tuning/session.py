@@ -29,7 +29,8 @@ from experiments.tuning.samplers import PRUNERS, SAMPLERS
 from experiments.tuning.scores import validation_metric
 from experiments.tuning.space import Space
 from experiments.tuning.storage import close, open_storage
-from experiments.tuning.study import Objective, Question, Study, Told
+from experiments.tuning.study import Question, Study
+from experiments.tuning.trials import Objective, Told
 from experiments.tuning.winners import Winner
 from transformer.registry import unknown
 from transformer.spec import Spec

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.tuning.dimensions import Dimension, label
+from experiments.tuning.dimensions import Dimension
+from experiments.tuning.labels import label
 from transformer.spec import Spec
 
 __all__ = ["Part", "Space", "conditions", "holds", "label"]

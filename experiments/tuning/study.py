@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import optuna
@@ -21,30 +21,25 @@ from experiments.config import ConfigError
 from experiments.experiment import Run
 from experiments.runner.plan import differences
 from experiments.seeds import stream_seed
-from experiments.tuning.choice import Goal
 from experiments.tuning.dimensions import Dimension
 from experiments.tuning.proposals import PROPOSAL, Distinct, key_of
 from experiments.tuning.samplers import Pruner, Sampler
 from experiments.tuning.scores import Score
 from experiments.tuning.space import Space
+from experiments.tuning.trials import (
+    PRUNED,
+    TOLD,
+    Asked,
+    Objective,
+    Told,
+    mean_cost,
+    named,
+    status_of,
+    told_of,
+    total,
+)
 
-DEFINITION, TOLD, RETRY = "definition", "told", "retry_of"
-PRUNED = "pruned"
-
-
-@dataclass(frozen=True)
-class Objective:
-    """What a trial is judged by: a validation metric, or `cost/NAME` for an entry of a result's cost."""
-
-    metric: str
-    goal: Goal
-
-    def of(self, score: Score) -> float | None:
-        """Its value for a run that is done; None = it has none."""
-        if not self.metric.startswith("cost/"):
-            return score.value
-        value = score.cost.get(self.metric.removeprefix("cost/"))
-        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+DEFINITION, RETRY = "definition", "retry_of"
 
 
 @dataclass(frozen=True)
@@ -74,49 +69,6 @@ class Question:
             "seeds": list(self.seeds),
             "configuration": {key: value for key, value in self.identity.items() if key != "seed"},
         }
-
-
-@dataclass
-class Asked:
-    """A trial that was asked for and not yet told.
-
-    Attributes:
-        values: path -> configuration value. runs: one per seed, in order.
-        scores: run id -> how it ended, filled in as runs end. pruned: whether it was given up.
-    """
-
-    trial: Trial
-    values: dict[str, Any]
-    runs: tuple[Run, ...]
-    scores: dict[str, Score] = field(default_factory=dict)
-    reported: int = -1
-    pruned: bool = False
-
-    @property
-    def number(self) -> int:
-        """Optuna's number of the trial, from 0."""
-        return self.trial.number
-
-
-@dataclass(frozen=True)
-class Told:
-    """A finished trial.
-
-    Attributes:
-        status: done, diverged, failed or pruned; only `done` can be best.
-        scores: one value per objective, what the sampler was told; None = it was told nothing.
-        runs: id, seed and hash of each. cost: averaged over them. seconds: summed over them.
-    """
-
-    number: int
-    status: str
-    values: Mapping[str, Any]
-    params: Mapping[str, Any]
-    scores: tuple[float, ...] | None
-    runs: tuple[Mapping[str, Any], ...]
-    cost: Mapping[str, float]
-    seconds: float
-    error: str = ""
 
 
 class Study:
@@ -196,11 +148,11 @@ class Study:
     def tell(self, asked: Asked) -> Told:
         """Ends a trial with what its runs scored."""
         scores = [asked.scores[run.id] for run in asked.runs if run.id in asked.scores]
-        status = _status(scores, asked.pruned)
+        status = status_of(scores, asked.pruned)
         values = None if status in ("failed", PRUNED) else self._objectives(scores)
         record = {
-            "status": status, "seconds": _total(scores, "seconds"), "cost": _mean_cost(scores),
-            "error": next((s.error for s in scores if s.error), ""), "runs": _named(asked.runs),
+            "status": status, "seconds": total(scores, "seconds"), "cost": mean_cost(scores),
+            "error": next((s.error for s in scores if s.error), ""), "runs": named(asked.runs),
         }
         asked.trial.set_user_attr(TOLD, record)
         state = {"failed": TrialState.FAIL, PRUNED: TrialState.PRUNED}.get(status, TrialState.COMPLETE)
@@ -264,17 +216,6 @@ class Study:
             raise ConfigError([(f"study '{self.question.name}'", f"{text}. {way_out}")])
 
 
-def told_of(trial: FrozenTrial) -> Told:
-    """A finished trial as it is reported."""
-    record, proposal = trial.user_attrs.get(TOLD, {}), trial.user_attrs.get(PROPOSAL, {})
-    status = str(record.get("status", "failed"))
-    return Told(
-        trial.number, status, proposal.get("values", {}), dict(trial.params),
-        tuple(trial.values) if trial.values is not None else None, tuple(record.get("runs", ())),
-        record.get("cost", {}), float(record.get("seconds", 0.0)), str(record.get("error", "")),
-    )
-
-
 def _suggest(trial: Trial, path: str, dimension: Dimension) -> Any:
     """Optuna's record of one parameter; the value is what the proposer drew."""
     distribution = dimension.distribution()
@@ -284,26 +225,3 @@ def _suggest(trial: Trial, path: str, dimension: Dimension) -> Any:
         low, high = distribution.low, distribution.high
         return trial.suggest_int(path, low, high, step=distribution.step, log=distribution.log)
     return trial.suggest_categorical(path, distribution.choices)  # type: ignore[attr-defined]
-
-
-def _named(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    return [{"id": run.id, "seed": run.config.seed, "hash": run.hash} for run in runs]
-
-
-def _status(scores: Sequence[Score], pruned: bool) -> str:
-    if any(score.status == "failed" for score in scores):
-        return "failed"
-    if any(score.status == "diverged" for score in scores):
-        return "diverged"
-    return PRUNED if pruned else "done"
-
-
-def _total(scores: Sequence[Score], name: str) -> float:
-    return math.fsum(float(score.cost.get(name) or 0.0) for score in scores)
-
-
-def _mean_cost(scores: Sequence[Score]) -> dict[str, float]:
-    """Each cost averaged over the runs that have it."""
-    names = {name for score in scores for name, value in score.cost.items() if isinstance(value, int | float)}
-    found = {name: [float(s.cost[name]) for s in scores if isinstance(s.cost.get(name), int | float)] for name in names}
-    return {name: math.fsum(values) / len(values) for name, values in sorted(found.items())}

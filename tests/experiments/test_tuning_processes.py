@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def start(results, **settings):
     return subprocess.Popen(
         [sys.executable, "-m", "tests.experiments.tuning_driver", str(results), json.dumps(settings)], cwd=ROOT,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "RAY_TMPDIR": "/tmp"},
     )
 
 
@@ -142,6 +142,22 @@ def test_a_pruner_stops_bad_trials_in_the_middle_and_they_are_never_best(tmp_pat
     assert states[best] == "COMPLETE"
     assert len(completions(tmp_path, "valley-tune")) == 16
     assert sum(completions(tmp_path, "valley-tune").values()) < 16
+
+
+def test_a_ray_cluster_tunes_like_this_machine(tmp_path):
+    settings = {"trials": 8, "job": {"seconds": 0.2}}
+    finish(tmp_path / "local", **settings)
+    finish(tmp_path / "ray", engine="ray", **settings)
+    assert [t.params for t in trials_of(tmp_path / "ray")] == [t.params for t in trials_of(tmp_path / "local")]
+    assert results_of(tmp_path / "ray", "valley-tune") == results_of(tmp_path / "local", "valley-tune")
+
+
+def test_a_pruner_stops_trials_on_a_ray_cluster_too(tmp_path):
+    job = {"seconds": 5.0, "steps": 10, "width": 2.0}
+    out, _ = finish(tmp_path, trials=12, engine="ray", pruner={"name": "median", "startup": 3}, job=job)
+    states = [trial.state.name for trial in trials_of(tmp_path)]
+    assert "PRUNED" in states, (states, out)
+    assert set(states) == {"PRUNED", "COMPLETE"}
 
 
 def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path):

@@ -26,12 +26,22 @@ def main(results: Path, settings: dict) -> int:
         pruner=Spec.parse(settings.get("pruner", "none")),
     )
     options = Options(Valley.maker(results, **settings.get("job", {})), target=TARGET)
-    engine = LocalEngine(["cpu"] * settings.get("workers", 2), target=TARGET)
+    engine = engine_of(settings)
     with session(Declared(declared, declared.name), request, results) as going:
         print("ready", flush=True)
         outcome = going.run(lambda: engine, options, on_event=lambda event: print(event.kind, event.run_id, flush=True))
     print("outcome", outcome.exit_code, flush=True)
     return outcome.exit_code
+
+
+def engine_of(settings: dict):
+    """Local processes, or a Ray cluster of this machine."""
+    workers = settings.get("workers", 2)
+    if settings.get("engine") != "ray":
+        return LocalEngine(["cpu"] * workers, target=TARGET)
+    from experiments.runner.ray_engine import RayEngine
+
+    return RayEngine(target=TARGET, workers=workers, device="cpu")
 
 
 if __name__ == "__main__":
