@@ -13,7 +13,7 @@ from experiments.claims.card import Claim, Part, difference, less, more
 from experiments.claims.sequence import Afford, Decide, Looked, Train, look_by_look
 from experiments.config import ConfigError, RunConfig, digest
 from experiments.experiment import Experiment
-from experiments.tuning.dimensions import label
+from experiments.tuning.labels import label
 
 LOOKS = (5, 10, 20)
 LONGER = 2  # times the steps, for the baseline that a better change is set against in compute

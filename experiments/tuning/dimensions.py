@@ -32,11 +32,7 @@ EDGE_SHARE = 0.05  # a best value within this share of the range's width from an
 
 
 class Dimension(ABC):
-    """One thing to tune.
-
-    Attributes:
-        when: `path=value`: the condition under which it exists; None = always.
-    """
+    """One thing to tune. `when` is a condition `path=value` under which it exists; None = always."""
 
     form: ClassVar[str]
     when: str | None
@@ -55,7 +51,7 @@ class Dimension(ABC):
 
     @abstractmethod
     def extremes(self) -> list[Any]:
-        """Configuration values that must all fit for the whole dimension to fit."""
+        """Configuration values that must fit for the whole dimension to fit."""
 
     @abstractmethod
     def to_dict(self) -> Any:
