@@ -20,21 +20,25 @@ from experiments.diagnosis.model_checks import (
     scale,
 )
 from experiments.diagnosis.training_checks import (
+    CONTRACTS,
+    OWN_PARTS,
     crash,
     divergence,
     oscillation,
     overfitting,
     rate,
     stall,
+    too_good,
     uniform_attention,
 )
 
+ENDS = ("not_a_number", "crash")  # after these nothing else can be said
 Check = Callable[[Case], Iterator[Finding]]
 
 STATIC: tuple[Check, ...] = (overlap, labels, repetition, not_a_number, future, positions)  # no step is trained
 CHECKS: tuple[Check, ...] = (
-    *STATIC, crash, divergence, saturation, scale, gradients, oscillation, dead_units, saturated_in_vain, overfitting,
-    uniform_attention, stall, memory, rate,
+    *STATIC, crash, divergence, too_good, saturation, scale, gradients, oscillation, dead_units, saturated_in_vain,
+    overfitting, uniform_attention, stall, memory, rate,
 )
 
 
@@ -46,10 +50,19 @@ def diagnose(case: Case, checks: Sequence[Check] = CHECKS) -> Diagnosis:
     found, seconds = list(configuration(case)), dict[str, float]()
     for check in () if found else checks:
         began = time.perf_counter()
-        found += check(case)
+        found += _careful(case, check)
         seconds[check.__name__] = round(time.perf_counter() - began, 2)
-        if check is not_a_number and any(one.check == "not_a_number" for one in found):
-            break
-        if check is crash and any(one.check == "crash" for one in found) and case.trial.error:
+        if any(one.check in ENDS for one in found):
             break
     return Diagnosis(case.name, case.looked_at(), worst_first(found), seconds)
+
+
+def _careful(case: Case, check: Check) -> list[Finding]:
+    """What a check says; a component or task that raises under it is a finding too."""
+    try:
+        return list(check(case))
+    except (ValueError, RuntimeError, IndexError, TypeError, AssertionError) as error:
+        return [Finding(
+            "crash", "broken", "the model cannot be run on its first batch",
+            f"{type(error).__name__}: {error} (while looking at: {check.__name__})", OWN_PARTS, CONTRACTS,
+        )]

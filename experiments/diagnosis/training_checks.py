@@ -20,8 +20,13 @@ GAP = 0.1  # nats between validation and training at the end
 NO_GRADIENT = 1e-5  # of queries and keys over that of values: attention that cannot learn to choose
 UNIFORM = 0.98  # entropy over the log of what may be seen
 LEARNED = 0.5  # share of the way from chance to the floor
+BELOW = 0.05  # nats: more than the scatter of a finite evaluation set
 STILL = 0.02  # of the distance from chance to the floor: fallen in the last third, and so not at an end
 BY_HEART = 0.5  # of chance: one batch counts as learned by heart below it
+
+
+OWN_PARTS = "a component or task of one's own that does not keep its contract"
+CONTRACTS = "see transformer/slots.py and experiments/tasks/task.py for shapes and types"
 
 
 def crash(case: Case) -> Iterator[Finding]:
@@ -31,15 +36,13 @@ def crash(case: Case) -> Iterator[Finding]:
         return  # memory says it, with numbers
     if failure is not None and failure.get("kind") != "interrupted":
         yield Finding(
-            "crash", "broken", f"the last attempt {str(failure.get('kind')).replace('_', ' ')}",
+            "failure", "broken", f"the last attempt {str(failure.get('kind')).replace('_', ' ')}",
             str(failure.get("error")), "the error says it; the whole traceback is in failure.json",
             "repair it and run the same command again",
         )
     elif not case.rows and not case.overlap and case.trial.error:
         yield Finding(
-            "crash", "broken", "a training step raises an error", case.trial.error,
-            "a component or task of one's own that does not keep its contract", "see transformer/slots.py and "
-            "experiments/tasks/task.py for shapes and types",
+            "crash", "broken", "a training step raises an error", case.trial.error, OWN_PARTS, CONTRACTS,
         )
 
 
@@ -107,6 +110,20 @@ def oscillation(case: Case) -> Iterator[Finding]:
         + (f"{share:.0%} of steps clipped at {clip:g}" if clip else "no clipping"),
         f"the learning rate is too large: the same {len(case.slow.losses)} steps at {case.slow_rate:.1g} end at "
         f"{_end(case.slow):.3g} instead of {_end(case.trial):.3g}", _rate_change(case),
+    )
+
+
+def too_good(case: Case) -> Iterator[Finding]:
+    """A validation loss below what any model can reach: the answer is in the question."""
+    floor, validation = case.task.loss_floor, case.history.validation
+    if floor is None or not validation or validation[-1][1] >= floor - BELOW:
+        return
+    step, loss = validation[-1]
+    yield Finding(
+        "too_good", "broken", "the loss is better than any model's can be",
+        f"validation loss {loss:.4g} at step {step}, floor {floor:.4g} (limit {BELOW:g} below it)",
+        "the model sees what it is asked for: a leak from the future, or targets among the inputs",
+        "look at the mask, the shift of the targets and norms over positions",
     )
 
 

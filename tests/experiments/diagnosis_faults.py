@@ -97,6 +97,15 @@ class Stuck(Markov):
         return super().train_batch(seed, 0, batch_size)
 
 
+@TASKS.register("fault_outside")
+class Outside(Markov):
+    """Hands out a token that its vocabulary does not have."""
+
+    def train_batch(self, seed: int, step: int, batch_size: int) -> Any:
+        batch = super().train_batch(seed, step, batch_size)
+        return replace(batch, inputs=batch.inputs + self.vocab_size)
+
+
 @TASKS.register("fault_mixed")
 class Mixed(SelectiveCopy):
     """Evaluates on what it trains on."""

@@ -14,7 +14,15 @@ from experiments.diagnosis.finding import Finding, worst_first
 from experiments.diagnosis.memory import measured, memory
 from experiments.diagnosis.model_checks import dead_units, gradients, saturation, scale
 from experiments.diagnosis.target import find
-from experiments.diagnosis.training_checks import divergence, overfitting, query_gradient, spikes, stall
+from experiments.diagnosis.training_checks import (
+    crash,
+    divergence,
+    overfitting,
+    query_gradient,
+    spikes,
+    stall,
+    too_good,
+)
 from experiments.records import EXPERIMENT, write_json
 from experiments.tasks import Batch
 from experiments.training.execute import execute
@@ -92,6 +100,29 @@ def test_overfitting_shows_the_gap_over_time():
 def recorded(lines):
     made = case()
     return Case("run", made.config, rows=lines, result={"clipped_share": 0.0, "diverged": None})
+
+
+def test_a_loss_below_the_floor_is_too_good_to_be_true():
+    floor = case().task.loss_floor
+    (found,) = too_good(recorded(rows([1.0] * 12, [floor - 0.06] * 12)))
+    assert (found.severity, found.symptom) == ("broken", "the loss is better than any model's can be")
+    assert not list(too_good(recorded(rows([0.1] * 12, [floor - 0.04] * 12))))
+
+
+def test_a_step_that_raises_is_told_with_its_error():
+    sick = case(task=Spec("fault_outside", length=24, vocab=6, eval_rows=64))
+    (found,) = crash(sick)
+    assert found.symptom == "a training step raises an error"
+    assert found.evidence.startswith("IndexError: ")
+    first, *others = diagnose(sick).findings
+    assert (first.check, first.symptom, others) == ("crash", "the model cannot be run on its first batch", [])
+
+
+def test_a_run_that_failed_is_told_with_its_error():
+    sick = case()
+    sick.failure = {"kind": "timed_out", "error": "over the time limit of 5 s"}
+    (found,) = crash(sick)
+    assert (found.symptom, found.evidence) == ("the last attempt timed out", "over the time limit of 5 s")
 
 
 def test_spikes_are_losses_far_above_those_before_them():
