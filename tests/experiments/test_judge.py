@@ -262,8 +262,8 @@ def test_goals_follow_the_last_word_of_a_metric():
 
 @pytest.mark.slow
 def test_a_removed_norm_is_seen_within_the_first_look_for_real(tmp_path: Path, capsys):
-    base = ["task={name: text, context: 32, eval_tokens: 2048, test_tokens: 4096}", "train.steps=60", "train.batch_size=8",
-            "model.d_model=32", "model.n_heads=2", "train.lr=0.01"]  # fmt: skip
+    base = ["task={name: text, context: 32, eval_tokens: 4096, test_tokens: 8192}", "train.steps=100", "train.batch_size=16",
+            "model.positional=rope"]  # fmt: skip
     code, found = answer(tmp_path, capsys, Asked(sets=["model.norm=none"], base=base))
     assert (code, found["verdict"], found["detail"], found["n"]) == (3, "REFUTED", "reversed", 5)
     assert found["runs"] == 10
