@@ -14,6 +14,7 @@ from experiments.files import Declared
 from experiments.runner.plan import FAILED, TO_RUN, Plan, State, plan
 from experiments.runner.store import description, difference, stored
 from experiments.tuning.budget import held_equal
+from experiments.tuning.calibration import calibrated
 from experiments.tuning.protocols import PROTOCOLS
 
 
@@ -39,6 +40,7 @@ def prepare(declared: Declared, results: Path, *, verify: bool = False) -> Prepa
     Raises:
         ConfigError: everything that is wrong, at once.
     """
+    declared = calibrated(declared, results, measure=False)
     experiment = declared.experiment
     checked_runs(experiment)
     protocol = PROTOCOLS.build(experiment.protocol)

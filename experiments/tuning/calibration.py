@@ -18,11 +18,16 @@ from experiments.experiment import Experiment
 from experiments.files import Declared
 
 CALIBRATION = "calibration.json"
-STEPS, ROUNDS = 12, 3
+ROUNDS, SECONDS = 4, 0.5  # how often every variant is timed, and for about how long each time
+FEWEST, MOST = 8, 200  # steps of one timing
 
 
-def calibrated(declared: Declared, results: Path) -> Declared:
-    """The experiment with measured rates, if its budget needs them and none are declared; otherwise as it is."""
+def calibrated(declared: Declared, results: Path, *, measure: bool = True) -> Declared:
+    """The experiment with measured rates, if its budget needs them and none are declared; otherwise as it is.
+
+    Args:
+        measure: False = only what was measured and recorded before.
+    """
     experiment = declared.experiment
     if experiment.budget.name != "seconds" or experiment.budget.options.get("rates") is not None:
         return declared
@@ -31,6 +36,8 @@ def calibrated(declared: Declared, results: Path) -> Declared:
     known = _stored(path)
     keys = {name: _key(config) for name, config in configs.items()}
     if not all(key in known for key in keys.values()):
+        if not measure:
+            return declared
         known |= {keys[name]: rate for name, rate in measured(configs).items()}
         path.parent.mkdir(parents=True, exist_ok=True)
         records.write_json(path, {"schema": records.SCHEMA, "seconds_per_step": known, "variants": keys})
@@ -40,15 +47,23 @@ def calibrated(declared: Declared, results: Path) -> Declared:
 
 
 def measured(configs: dict[str, RunConfig]) -> dict[str, float]:
-    """variant -> seconds a step in training proper (no evaluation), on this machine with one thread."""
-    rounds = [{name: _seconds_per_step(config) for name, config in configs.items()} for _ in range(ROUNDS)]
-    return {name: min(one[name] for one in rounds) for name in configs}
+    """variant -> seconds a step in training proper (no evaluation), on this machine with one thread.
+
+    The slope between a run of 2 steps and a longer one, so that what comes before the first step costs nothing.
+    """
+    steps = {name: _steps(config) for name, config in configs.items()}
+    rounds = [
+        {name: (_train_seconds(c, 2), _train_seconds(c, 2 + steps[name])) for name, c in configs.items()}
+        for _ in range(ROUNDS)
+    ]
+    fastest = {name: tuple(min(one[name][i] for one in rounds) for i in range(2)) for name in configs}
+    return {name: max((long - short) / steps[name], 1e-6) for name, (short, long) in fastest.items()}
 
 
-def _seconds_per_step(config: RunConfig) -> float:
-    """The slope between two short runs: what a run takes before its first step costs nothing."""
-    short, long = _train_seconds(config, 2), _train_seconds(config, 2 + STEPS)
-    return max((long - short) / STEPS, 1e-6)
+def _steps(config: RunConfig) -> int:
+    """How many steps take about SECONDS."""
+    rough = (_train_seconds(config, 2 + FEWEST) - _train_seconds(config, 2)) / FEWEST
+    return min(MOST, max(FEWEST, round(SECONDS / max(rough, 1e-6))))
 
 
 def _train_seconds(config: RunConfig, steps: int) -> float:

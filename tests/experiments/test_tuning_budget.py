@@ -89,6 +89,8 @@ def test_rates_are_measured_once_and_recorded(tmp_path, monkeypatch):
     assert asked == [["baseline", "n_layers=4"]]
     assert first == again
     assert {name: config.train.steps for name, config in configs(first).items()} == {"baseline": 400, "n_layers=4": 200}
+    assert calibration.calibrated(declared, tmp_path, measure=False).experiment == first
+    assert calibration.calibrated(declared, tmp_path / "elsewhere", measure=False) is declared
     longer = Declared(declared.experiment.replace({"baseline": BASE.replace({"train.steps": 800}).to_dict()}), "e")
     calibration.calibrated(longer, tmp_path)
     assert len(asked) == 1
