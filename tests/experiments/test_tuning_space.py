@@ -89,14 +89,14 @@ def test_a_space_is_read_from_yaml(tmp_path):
 @pytest.mark.parametrize("fields, text", [
     ({"space": {"train.lrr": {"log": [1, 2]}}}, "space.train.lrr: unknown key 'train.lrr'. Did you mean 'train.lr'?"),
     ({"space": {"train.lrr": "default"}}, "space.train.lrr: declares no default range"),
-    ({"space": {"train.steps": {"range": [1, 2]}}}, "space.train.steps: 1.0: input should be a valid integer"),
+    ({"space": {"train.steps": {"range": [1, 2]}}}, "space.train.steps: 1.0 must be a whole number"),
     ({"space": {"model.d_model": [64, 65]}}, "d_model=65 is not divisible by n_heads=4; the nearest d_model that is: 64"),
     ({"space": {"seed": {"int": [0, 4]}}}, "space.seed: a seed is not tuned"),
     ({"space": {"train.lr": {"log": [1, 2], "when": "train.steps"}}}, "condition 'train.steps' must be written path=value"),
     ({"space": {"model.positional.base": {"log": [1, 2], "when": "model.positional=rope"}, "model.positional": ["rope", "none"]}},
      "its condition speaks of 'model.positional', which must be declared before it"),
     ({"protocol": "lrgrid"}, "protocol: unknown protocol 'lrgrid'. Did you mean 'lr_grid'? Known: fixed, lr_grid, search"),
-    ({"protocol": Spec("lr_grid", points=2.5)}, "protocol 'lr_grid': points=2.5: input should be a valid integer"),
+    ({"protocol": Spec("lr_grid", points=2.5)}, "protocol 'lr_grid': points=2.5 must be a whole number"),
     ({"budget": "flop"}, "budget: unknown budget 'flop'. Did you mean 'flops'? Known: flops, seconds, steps, tokens"),
 ])  # fmt: skip
 def test_an_experiment_with_a_wrong_space_protocol_or_budget_is_refused(fields, text):
