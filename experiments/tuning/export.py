@@ -15,7 +15,7 @@ from typing import Any
 from experiments import records
 from experiments.config import RunConfig, digest
 from experiments.experiment import Experiment, slug
-from experiments.tuning.labels import DIGITS, label
+from experiments.tuning.labels import label
 from experiments.tuning.study import Study
 from experiments.tuning.trials import Told
 from experiments.tuning.winners import Winner, write_choice
@@ -189,4 +189,4 @@ def _typed(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
-    return f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) else str(value)
