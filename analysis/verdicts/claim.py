@@ -106,7 +106,19 @@ def _notes(evidence: Evidence, rule: Rule, seen: Seen) -> tuple[str, ...]:
     notes += [seen.later] if seen.later else []
     if evidence.loaded is not None and not isinstance(rule, Exact | Ratio):
         notes += _about_runs(evidence, rule)
+    if isinstance(rule, Difference) and seen.decision is not None:
+        notes += _about_edges(rule, seen.seeds)
     return tuple(notes)
+
+
+def _about_edges(rule: Difference, seeds: Sequence[int]) -> list[str]:
+    """Arms whose best rate ends the grid: beyond it they may do better still."""
+    edge = []
+    for arm in rule.arms():
+        rates = list(rule.contrast.evidence.variants[arm, ""])
+        rate = rule.contrast.rate(arm, seeds)
+        edge += [f"{arm} ({rate:g})"] if len(rates) > 1 and rate in (rates[0], rates[-1]) else []
+    return [f"the best learning rate lies on the edge of the grid for {listed(edge, 4)}"] if edge else []
 
 
 def _about_runs(evidence: Evidence, rule: Rule) -> list[str]:

@@ -228,4 +228,17 @@ def test_rates_of_learning_are_chosen_by_validation_and_neighbours_must_agree(tm
     assert verdict.effect == pytest.approx(0.05, abs=0.01)
     assert verdict.short == "inconclusive (fragile: neighbouring learning rates)"
     assert "lr 0.001 to 0.01" in verdict.scope
+    assert not any("edge of the grid" in note for note in verdict.notes)
     assert verdict.settled
+
+
+def test_a_best_rate_at_the_end_of_the_grid_is_said(tmp_path):
+    from tests.analysis.fabricated import fabricate
+
+    fabricate(tmp_path, "made-up", variants=[("other", "model.norm", "none", 0.05, 1), ("other slow", "train.lr", 1e-3, 0.3, 1)])
+    write_card(tmp_path, "made-up")
+    cells = [{"arm": "base", "lr": 3e-3, "task": "", "variant": "baseline"},
+             {"arm": "other", "lr": 3e-3, "task": "", "variant": "other"},
+             {"arm": "other", "lr": 1e-3, "task": "", "variant": "other slow"}]  # fmt: skip
+    reseal(tmp_path / "made-up" / "claim.json", cells=cells)
+    assert "the best learning rate lies on the edge of the grid for other (0.003)" in judged(tmp_path).notes
