@@ -7,20 +7,21 @@ from typing import Any
 
 from experiments.config import ConfigError, RunConfig, digest
 from experiments.experiment import Experiment, Run
+from experiments.problems import described, purpose_problems
 from experiments.tasks import TASKS, Task
 from transformer.spec import Spec
 
 
 def run_problems(config: RunConfig) -> list[tuple[str, str]]:
     """Pairs of (path, sentence); empty when the run can start. Nothing is trained and no weights are allocated."""
-    model = digest([config.model.to_dict(), config.task.to_dict()])
+    model = repr((config.model.to_dict(), config.task.to_dict()))  # no digest: a value may be no JSON yet
     named = _name_problems(config, model)
     if named:
         return named
     try:
         task = build_task(config.task)
-    except (ValueError, OSError) as error:
-        return [("task", str(error))]
+    except Exception as error:  # whatever a user's own task raises
+        return [("task", line) for line in _lines(error)]
     found = _fit_problems(config, task) or ([] if model in _sound else _build_problems(config, task))
     if not found:
         _sound.add(model)
@@ -33,11 +34,29 @@ def checked_runs(experiment: Experiment) -> list[Run]:
     Raises:
         ConfigError: all problems at once.
     """
-    runs = experiment.runs()
-    problems = metric_problems(experiment)
+    name = experiment.name
+    problems = [(f"{name}: {path}" if path else name, text) for path, text in purpose_problems(experiment)]
+    try:
+        runs = experiment.runs()
+        problems += metric_problems(experiment)
+        problems += _same_runs(name, runs)
+    except ConfigError as error:
+        problems += error.problems
     if problems:
         raise ConfigError(problems)
     return runs
+
+
+def _same_runs(name: str, runs: list[Run]) -> list[tuple[str, str]]:
+    """Variants that are written differently and come to the same, such as a default that is spelled out."""
+    seen: dict[str, str] = {}
+    found = []
+    for run in runs:
+        first = seen.setdefault(run.hash, run.variant)
+        if first != run.variant:
+            text = f"'{run.variant}' comes to the same configuration as '{first}'; leave one out"
+            found.append((f"{name}: variants", text))
+    return list(dict.fromkeys(found))
 
 
 def metric_problems(experiment: Experiment) -> list[tuple[str, str]]:
@@ -124,10 +143,17 @@ def _fit_problems(config: RunConfig, task: Task) -> list[tuple[str, str]]:
 
 
 def _build_problems(config: RunConfig, task: Task) -> list[tuple[str, str]]:
+    from experiments.rehearsal import has_own_parts, rehearse
     from transformer.models import build
 
     try:
         build(config.model, seed=0, device="meta", **model_arguments(task))
-    except ValueError as error:
-        return [("model", str(error))]
+        if has_own_parts(config, task):
+            rehearse(config, task)
+    except Exception as error:  # whatever a user's own part raises
+        return [("model", line) for line in _lines(error)]
     return []
+
+
+def _lines(error: Exception) -> list[str]:
+    return str(error).splitlines() if type(error) is ValueError and str(error) else [described(error)]

@@ -11,13 +11,14 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from experiments.config import ConfigError, RunConfig, digest
+from experiments.problems import BASELINE as BASELINE
+from experiments.problems import shape_problems, size_problems
 from experiments.tuning.dimensions import Dimension
 from experiments.tuning.labels import label
 from experiments.tuning.space import holds
 from transformer.config import Frozen
 from transformer.spec import Spec
 
-BASELINE = "baseline"
 Changes = Mapping[str, Any]
 
 
@@ -93,23 +94,17 @@ class Experiment(Frozen):
     presets: dict[str, dict[str, Any]] = Field(default_factory=dict)
     tags: list[str] = Field(default_factory=list)
 
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ConfigError as error:
+            raise ConfigError(list(dict.fromkeys([*error.problems, *_hidden(fields, error)]))) from None
+
     @model_validator(mode="after")
     def _can_be_expanded(self) -> Self:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
-            raise ValueError(
-                f"name {self.name!r} must be 1 to 64 of A-Z a-z 0-9 . _ - and start with one of A-Z a-z 0-9"
-            )
-        seeds = self.seed_list()
-        if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-            raise ValueError(f"seeds={self.seeds!r} must be a count of at least 1, or a list of different numbers >= 0")
-        problems = [
-            (path, "has no values to try")
-            for table in (self.vary, self.grid, *self.groups, *self.when.values())
-            for path, values in table.items()
-            if not values
-        ]
-        problems += [("when", f"condition {c!r} must be written path=value") for c in self.when if "=" not in c]
-        for variant in () if problems else self.expand():
+        too_many = size_problems(self)
+        problems = [*shape_problems(self), *too_many]
+        for variant in () if too_many else self.expand():
             try:
                 self.baseline.replace(variant.changes)
             except ConfigError as error:
@@ -213,6 +208,20 @@ class Experiment(Frozen):
             return dict(sorted(changes.items()))  # the validator reports it
         before, after = dict(_leaves(self.baseline.to_dict())), dict(_leaves(changed.to_dict()))
         return {path: after[path] for path in sorted(after) if after[path] != before.get(path)}
+
+
+def _hidden(fields: Mapping[str, Any], error: ConfigError) -> list[tuple[str, str]]:
+    """What else is wrong in the fields that have no fault of their own, so that all is told at once."""
+    faulty = {(path or text.partition("'")[2].partition("'")[0]).split(".")[0] for path, text in error.problems}
+    good = {name: value for name, value in fields.items() if name not in faulty}
+    if len(good) == len(fields) and {"name", "question"} <= set(fields):
+        return []
+    try:
+        Experiment(**{"name": "x", "question": "?", **good})
+    except ConfigError as rest:
+        strange = "baseline" in faulty  # against a baseline that is not theirs, only misspelt paths are sure
+        return [(path, text) for path, text in rest.problems if not strange or text.startswith("unknown key")]
+    return []
 
 
 def slug(text: str) -> str:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from experiments.config import ConfigError, RunConfig, digest
 from experiments.experiment import Experiment
-from experiments.strict_yaml import parse, scalar
-from transformer.registry import unknown
+from experiments.problems import described
+from experiments.strict_yaml import Document, parse, scalar
+from transformer.registry import did_you_mean, shown, unknown
 from transformer.spec import Spec
+
+T = TypeVar("T")
+_NO_MAPPING = "must be a mapping such as: name, question, baseline and vary, each followed by a colon and its value"
+SUFFIXES = (".py", ".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -50,26 +58,60 @@ def declare(
     Raises:
         ConfigError: everything wrong with them, before anything runs.
     """
+    faults = _Faults()
     files = tuple(str(Path(file).resolve()) for file in imports)
     for file in files:
-        import_file(Path(file))
-    declared = load(target) if target else Declared(_ad_hoc(vary, grid), "ad-hoc")
+        faults.of(functools.partial(import_file, Path(file)))
+    one_by_one, product = faults.of(lambda: _tables(vary)), faults.of(lambda: _tables(grid))
+    changes = _changes(sets, faults)
+    if target:
+        declared = faults.of(lambda: load(target))
+    else:
+        readable = one_by_one is not None and product is not None
+        declared = faults.of(lambda: Declared(_ad_hoc(one_by_one or {}, product or {}), "ad-hoc")) if readable else None
+    if declared is None:
+        faults.of(lambda: _only_known(changes))
+        raise ConfigError(list(dict.fromkeys(faults.found)))
     tree = declared.experiment.to_dict()
     if preset is not None:
-        tree = _with_preset(declared.experiment, tree, preset)
-    changes = dict(assignment(text) for text in sets)
+        tree = faults.of(lambda: _with_preset(declared.experiment, preset)) or tree
     if changes:
-        tree["baseline"] = RunConfig(**tree["baseline"]).replace(changes).to_dict()
-    if target and (list(vary) or list(grid)):
-        tree |= {"vary": _tables(vary), "grid": _tables(grid), "groups": [], "variants": {}, "when": {}}
-    if seeds is not None:
-        tree["seeds"] = seeds
-    if name is not None:
-        tree["name"] = name
-    experiment = Experiment(**tree)
+        baseline = RunConfig(**tree["baseline"])
+        tree["baseline"] = (faults.of(lambda: baseline.replace(changes)) or baseline).to_dict()
+    if target and (one_by_one or product):
+        tree |= {"vary": one_by_one or {}, "grid": product or {}, "groups": [], "variants": {}, "when": {}}
+    tree |= {key: value for key, value in (("seeds", seeds), ("name", name)) if value is not None}
+    experiment = faults.of(lambda: Experiment(**tree))
+    if experiment is None or faults.found:
+        raise ConfigError(list(dict.fromkeys(faults.found)))
     if smoke:
         experiment = _smoke(experiment, seeds or 2)
     return replace(declared, experiment=experiment, imports=(*declared.imports, *files))
+
+
+def _only_known(changes: dict[str, Any]) -> None:
+    """Whether the paths exist, when there is no baseline to check the values against."""
+    try:
+        RunConfig().replace(changes)
+    except ConfigError as error:
+        unknown_keys = [problem for problem in error.problems if problem[1].startswith("unknown key")]
+        if unknown_keys:
+            raise ConfigError(unknown_keys) from None
+
+
+class _Faults:
+    """Gathers what is wrong with the parts of a command line, so that all of it is told at once."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str]] = []
+
+    def of(self, make: Callable[[], T]) -> T | None:
+        """What `make` returns; None when it raises, and its problems are noted."""
+        try:
+            return make()
+        except ConfigError as error:
+            self.found += error.problems
+            return None
 
 
 def load(target: str) -> Declared:
@@ -79,15 +121,22 @@ def load(target: str) -> Declared:
         ConfigError: no such experiment or file, or something wrong inside it.
     """
     path = Path(target)
-    if path.suffix in (".py", ".yaml", ".yml"):
+    if path.suffix.lower() in SUFFIXES:
         if not path.is_file():
-            raise ConfigError([("", f"no such experiment file: '{target}'")])
-        return _from_yaml(path) if path.suffix != ".py" else _from_python(path)
+            raise ConfigError([("", _no_file(path))])
+        return _from_python(path) if path.suffix.lower() == ".py" else _from_yaml(path)
     from experiments import catalog
 
     if target not in catalog.NAMES:
         raise ConfigError([("", f"{unknown('experiment', target, catalog.NAMES)} (or a path ending in .py, .yaml)")])
     return Declared(catalog.get(target), target)
+
+
+def _no_file(path: Path) -> str:
+    if path.exists():
+        return f"'{path}' is no file; name an experiment file, ending in .py or .yaml"
+    beside = [file.name for file in path.parent.iterdir() if file.suffix in SUFFIXES] if path.parent.is_dir() else []
+    return f"no such experiment file: '{path}'. {did_you_mean(path.name, beside)}".rstrip(". ")
 
 
 def import_file(path: Path) -> ModuleType:
@@ -100,19 +149,21 @@ def import_file(path: Path) -> ModuleType:
     module_name = f"user_{path.stem}_{digest(str(path))[:8]}"
     if module_name in sys.modules:
         return sys.modules[module_name]
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ConfigError([("", f"cannot import '{path}': no such Python file")])
+    if not path.is_file() or path.suffix.lower() != ".py":
+        what = "it is no file ending in .py" if path.exists() else "no such Python file"
+        raise ConfigError([("", f"cannot import '{path}': {what}")])
+    spec = importlib.util.spec_from_loader(module_name, SourceFileLoader(module_name, str(path)))
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except ConfigError:
+    except BaseException as error:
         del sys.modules[module_name]
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, ConfigError):
+            raise ConfigError([(str(path), f"cannot be imported: {described(error)}")]) from error
         raise
-    except Exception as error:
-        del sys.modules[module_name]
-        raise ConfigError([(str(path), f"{type(error).__name__} while importing it: {error}")]) from error
     return module
 
 
@@ -120,7 +171,7 @@ def assignment(text: str) -> tuple[str, Any]:
     """`train.steps=500` as (path, value); the value is read as YAML, so `{name: rope, base: 500.0}` works."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
-        raise ConfigError([("", f"'{text}' must be written path=value, such as train.steps=500")])
+        raise ConfigError([("", f"{text!r} must be written path=value, such as train.steps=500")])
     return path.strip(), _value(value)
 
 
@@ -137,36 +188,46 @@ def component(text: str) -> Spec:
 
 
 def _value(text: str) -> Any:
-    return parse(text, source=f"value '{text}'").tree if text.lstrip()[:1] in ("{", "[", '"', "'") else scalar(text)
+    composed = text.lstrip()[:1] in ("{", "[", '"', "'")
+    return parse(text, source=f"value {shown(text)}").tree if composed else scalar(text)
 
 
 def _tables(texts: Iterable[str]) -> dict[str, list[Any]]:
     """`model.positional=none,rope` lines as path -> values."""
     table: dict[str, list[Any]] = {}
+    problems: list[tuple[str, str]] = []
     for text in texts:
         path, equals, values = text.partition("=")
-        if not equals or not values.strip():
-            raise ConfigError([("", f"'{text}' must be written path=value,value, such as model.norm=rmsnorm,none")])
-        inside = parse(f"[{values}]", source=f"'{text}'").tree
-        table.setdefault(path.strip(), []).extend(inside)
+        try:
+            inside = parse(f"[{values}]").tree if equals and path.strip() and values.strip() else None
+        except ConfigError:
+            inside = None
+        if isinstance(inside, list) and inside:
+            table.setdefault(path.strip(), []).extend(inside)
+        else:
+            problems.append(("", f"{text!r} must be written path=value,value, such as model.norm=rmsnorm,none"))
+    if problems:
+        raise ConfigError(problems)
     return table
 
 
-def _ad_hoc(vary: Iterable[str], grid: Iterable[str]) -> Experiment:
-    one_by_one, product = _tables(vary), _tables(grid)
+def _changes(sets: Iterable[str], faults: _Faults) -> dict[str, Any]:
+    made = [faults.of(functools.partial(assignment, text)) for text in sets]
+    return dict(change for change in made if change is not None)
+
+
+def _ad_hoc(one_by_one: dict[str, list[Any]], product: dict[str, list[Any]]) -> Experiment:
     if not one_by_one and not product:
         raise ConfigError([("", "name an experiment, or say what to vary: --vary model.positional=none,rope,alibi")])
     paths = [path.rsplit(".", 1)[-1] for path in (*one_by_one, *product)]
-    words = " and ".join(paths)
-    return Experiment(
-        name="-".join(["vary", *paths])[:64], question=f"What does {words} change?", vary=one_by_one, grid=product
-    )
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join(["vary", *paths]))[:64]
+    return Experiment(name=name, question=f"What does {' and '.join(paths)} change?", vary=one_by_one, grid=product)
 
 
-def _with_preset(experiment: Experiment, tree: dict[str, Any], preset: str) -> dict[str, Any]:
+def _with_preset(experiment: Experiment, preset: str) -> dict[str, Any]:
     if preset not in experiment.presets:
-        known = ", ".join(experiment.presets) or "none"
-        raise ConfigError([("", f"experiment '{experiment.name}' has no preset '{preset}'. Known: {known}")])
+        known = f"{did_you_mean(preset, experiment.presets)}Known: {', '.join(experiment.presets) or 'none'}"
+        raise ConfigError([("", f"experiment '{experiment.name}' has no preset '{preset}'. {known}")])
     changed: Experiment = experiment.replace(experiment.presets[preset])
     return changed.to_dict()
 
@@ -186,21 +247,33 @@ def _smoke(experiment: Experiment, seeds: int) -> Experiment:
 def _from_yaml(path: Path) -> Declared:
     document = parse(_text(path), source=str(path))
     if not isinstance(document.tree, dict):
-        raise ConfigError([(str(path), "must be a mapping with name, question, baseline and what to vary")])
+        raise ConfigError([(str(path), _NO_MAPPING)])
     tree = dict(document.tree)
-    imports = tuple(str((path.parent / str(file)).resolve()) for file in tree.pop("imports", None) or [])
-    for file in imports:
-        import_file(Path(file))
+    imports = _imports(tree.pop("imports", None), path, document)
     try:
         return Declared(Experiment(**tree), str(path), imports)
     except ConfigError as error:
         raise ConfigError([_located(document, path, *problem) for problem in error.problems]) from None
 
 
-def _located(document: Any, path: Path, where: str, text: str) -> tuple[str, str]:
+def _imports(value: Any, path: Path, document: Document) -> tuple[str, ...]:
+    where = f"{path}:{document.line('imports')}"
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(file, str) for file in value):
+        raise ConfigError([(where, f"imports: {shown(value)} must be a list of Python files, such as [my_parts.py]")])
+    files = tuple(str((path.parent / file).resolve()) for file in value)
+    for file in files:
+        import_file(Path(file))
+    return files
+
+
+def _located(document: Document, path: Path, where: str, text: str) -> tuple[str, str]:
     key = where
     if not key and text.startswith("unknown key '"):
         key = text.split("'")[1]
+    if not key:  # `seeds=0 must be ...` and `name 'a/b' must be ...` begin with theirs
+        key = re.split(r"\W", text, maxsplit=1)[0]
     line = document.line(key) or next((n for p, n in document.lines.items() if key and p.endswith(f".{key}")), None)
     return f"{path}:{line}" if line else str(path), f"{where}: {text}" if where else text
 
@@ -216,5 +289,8 @@ def _from_python(path: Path) -> Declared:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError([(str(path), "is not UTF-8 text")]) from None
+    except UnicodeDecodeError as error:
+        fault = f"is not UTF-8 text (byte {error.start}); save it as UTF-8"
+    except OSError as error:
+        fault = f"cannot be read ({error.strerror})"
+    raise ConfigError([(str(path), fault)])

@@ -8,8 +8,10 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import math
+import re
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +34,28 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {kind} '{name}'. {did_you_mean(name, names)}Known: {', '.join(names)}"
 
 
+_PLAIN = (  # how a checker of types puts it, and how a person would
+    ("input should be ", "must be "), ("a valid integer", "a whole number"), ("a valid number", "a number"),
+    ("a valid string", "text"), ("a valid boolean", "true or false"), ("a valid list", "a list, such as [a, b]"),
+    ("a valid tuple", "a list, such as [a, b]"), ("an instance of Sequence", "a list, such as [a, b]"),
+    ("field required", "is missing"),
+)
+
+
+def plain_words(message: str) -> str:
+    """What a type checker says about a value, in words for somebody who wrote it in a file."""
+    text = message[:1].lower() + message[1:]
+    for technical, plain in _PLAIN:
+        text = text.replace(technical, plain)
+    return re.sub(r"a valid dictionary( or .*)?$", "a mapping, such as {key: value}", text)
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it: short, on one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 @dataclass(frozen=True)
 class Entry(Generic[T]):
     """One registered class with what was declared beside it."""
@@ -49,10 +73,12 @@ class Registry(Generic[T]):
     Args:
         slot: what the names stand for, such as `positional`; used in messages.
         load: imports the modules that register the shipped names; called once, on first use.
+        contract: the class that every class here must derive from; None = any.
     """
 
     slot: str
     load: Callable[[], object] | None = None
+    contract: type | None = None
     _entries: dict[str, Entry[T]] = field(default_factory=dict)
 
     def register(self, name: str, *, paper: str | None = None, version: int = 1) -> Callable[[type[T]], type[T]]:
@@ -62,10 +88,16 @@ class Registry(Generic[T]):
         meaning then count as stale instead of being mixed with new ones.
 
         Raises:
-            ValueError: the name is taken by another class; the message shows both.
+            ValueError: the name is taken by another class (the message shows both) or cannot be one, the class
+                does not keep the slot's contract, or its options cannot be options.
         """
+        _refuse(self.slot, name, {
+            "the name must be text of letters, digits, _ . + - only": not _is_name(name),
+            f"version={shown(version)} must be a whole number": type(version) is not int,
+        })
 
         def add(cls: type[T]) -> type[T]:
+            _refuse(self.slot, name, _unfit(cls, self.contract))
             taken = self._entries.get(name)
             if taken is not None and _home(taken.cls) != _home(cls):
                 raise ValueError(
@@ -121,9 +153,12 @@ class Registry(Generic[T]):
             options = self.options(spec.name)
         except ValueError as error:
             return [str(error)]
-        hints = _hints(self.entry(spec.name).cls)  # type: ignore[arg-type]
+        try:
+            hints = _hints(self.entry(spec.name).cls)  # type: ignore[arg-type]
+        except NameError as error:
+            return [f"{self.slot} '{spec.name}': the types of its options cannot be read: {error}"]
         found = [
-            unknown(f"option of {self.slot} '{spec.name}'", key, options) if options
+            unknown(f"option of {self.slot} '{spec.name}':", key, options) if options
             else f"{self.slot} '{spec.name}' takes no options, but got '{key}'"
             for key in spec.options
             if key not in options
@@ -133,6 +168,9 @@ class Registry(Generic[T]):
                 found += _type_problems(f"{self.slot} '{spec.name}': {key}", hints.get(key, Any), spec.options[key])
             elif parameter.default is inspect.Parameter.empty:
                 found.append(f"{self.slot} '{spec.name}' needs the option '{key}'")
+            else:
+                what = f"{self.slot} '{spec.name}': the default {key}"
+                found += _type_problems(what, hints.get(key, Any), parameter.default)
         return found
 
     def identity(self, spec: Spec) -> dict[str, Any]:
@@ -143,6 +181,35 @@ class Registry(Generic[T]):
         if self.load is not None:
             load, self.load = self.load, None
             load()
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"\w[\w.+-]*", name) is not None
+
+
+def _refuse(slot: str, name: object, faults: Mapping[str, bool]) -> None:
+    found = [f"{slot} {name!r}: {text}" for text, wrong in faults.items() if wrong]
+    if found:
+        raise ValueError("\n".join(found))
+
+
+def _unfit(cls: Any, contract: type | None) -> dict[str, bool]:
+    """What keeps a class from filling a slot, as sentence -> whether that is so."""
+    if not isinstance(cls, type):
+        return {f"{shown(cls)} is no class; write the decorator on a class": True}
+    faults = {}
+    if contract is not None:
+        text = f"{cls.__name__} must derive from {contract.__name__} (from {contract.__module__})"
+        faults[text] = not issubclass(cls, contract)
+    for key, p in inspect.signature(cls.__init__).parameters.items():  # type: ignore[misc]
+        by_place = p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        faults[f"the option '{key}' must stand after a *, as in __init__(self, dims, *, {key}=...)"] = (
+            by_place and p.default is not inspect.Parameter.empty
+        )
+        faults[f"no option may be called '{key}': files name the component by that key"] = (
+            key == "name" and p.kind is inspect.Parameter.KEYWORD_ONLY
+        )
+    return faults
 
 
 def _home(cls: type) -> str:
@@ -176,12 +243,18 @@ def _made(hint: Any) -> TypeAdapter[Any]:
 
 
 def _type_problems(what: str, hint: Any, value: Any) -> list[str]:
+    if not _is_plain(value):  # a result's identity is written down as JSON
+        return [f"{what}={shown(value)} must be made of finite numbers, text, true, false, null, lists and mappings"]
     try:
         _adapter(hint).validate_python(value)
     except ValidationError as error:
-        return [f"{what}={value!r}: {_lower(e['msg'])}" for e in error.errors()[:1]]
+        return [f"{what}={shown(value)} {plain_words(e['msg'])}" for e in error.errors()[:1]]
     return []
 
 
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return all(_is_plain(inner) for inner in value)
+    return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))

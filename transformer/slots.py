@@ -188,13 +188,13 @@ def _load() -> None:
         importlib.import_module(f"transformer.{module}")
 
 
-POSITIONAL: Registry[Positional] = Registry("positional", _load)
-ATTENTION: Registry[Attention] = Registry("attention", _load)
-SCALING: Registry[Scaling] = Registry("scaling", _load)
-FEEDFORWARD: Registry[FeedForward] = Registry("feedforward", _load)
-NORM: Registry[Norm] = Registry("norm", _load)
-PLACEMENT: Registry[Placement] = Registry("placement", _load)
-INIT: Registry[Init] = Registry("init", _load)
+POSITIONAL: Registry[Positional] = Registry("positional", _load, Positional)
+ATTENTION: Registry[Attention] = Registry("attention", _load, Attention)
+SCALING: Registry[Scaling] = Registry("scaling", _load, Scaling)
+FEEDFORWARD: Registry[FeedForward] = Registry("feedforward", _load, FeedForward)
+NORM: Registry[Norm] = Registry("norm", _load, Norm)
+PLACEMENT: Registry[Placement] = Registry("placement", _load, Placement)
+INIT: Registry[Init] = Registry("init", _load, Init)
 
 REGISTRIES: dict[str, Registry[Any]] = {
     "positional": POSITIONAL, "attention": ATTENTION, "scaling": SCALING, "feedforward": FEEDFORWARD,

@@ -63,7 +63,8 @@ class Spec:
             return cls(value)
         if isinstance(value, Mapping) and isinstance(value.get("name"), str):
             return cls(value["name"], **{str(k): v for k, v in value.items() if k != "name"})
-        raise ValueError(f"{value!r} names no component: write a name such as 'rope', or {{name: rope, base: 500.0}}")
+        text = " ".join(repr(value).split())[:80]
+        raise ValueError(f"{text} names no component: write a name such as 'rope', or {{name: rope, base: 500.0}}")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -37,7 +38,7 @@ def read_text(path: Path, what: str) -> Source:
         what: how messages call the option, such as "task 'text': path".
 
     Raises:
-        ValueError: the file is missing, a directory, unreadable, empty or not UTF-8.
+        ValueError: the file is missing, a directory, a pipe or device, unreadable, empty or not UTF-8.
     """
     return _read(path, what, *_stamp(path, what))
 
@@ -48,8 +49,6 @@ def read_characters(path: Path, what: str) -> Characters:
 
 
 def _stamp(path: Path, what: str) -> tuple[int, int]:
-    if path.is_dir():
-        raise ValueError(f"{what}='{path}' is a directory; name one UTF-8 text file")
     try:
         found = path.stat()
     except OSError as error:
@@ -57,6 +56,10 @@ def _stamp(path: Path, what: str) -> tuple[int, int]:
             f"{what}='{path}' cannot be opened ({error.strerror}); name an existing UTF-8 text file, "
             f"relative to {Path.cwd()}"
         ) from error
+    if stat.S_ISDIR(found.st_mode):
+        raise ValueError(f"{what}='{path}' is a directory; name one UTF-8 text file")
+    if not stat.S_ISREG(found.st_mode):  # a pipe would wait for a writer, and /dev/zero never ends
+        raise ValueError(f"{what}='{path}' is a pipe or a device; name one UTF-8 text file")
     return found.st_mtime_ns, found.st_size
 
 

@@ -139,4 +139,4 @@ def _load() -> None:
     shipped.load()
 
 
-TASKS: Registry[Task] = Registry("task", _load)
+TASKS: Registry[Task] = Registry("task", _load, Task)

@@ -69,7 +69,8 @@ class Text(Task):
              f"{task}: eval_lengths={list(eval_lengths)} must be longer than context={context}; the set "
              f"len_{context} is added by itself"),
         )
-        file, what = (_shipped(corpus), f"{task}: corpus") if path is None else (Path(path), f"{task}: path")
+        shipped = _shipped(corpus)
+        file, what = (shipped, f"{task}: corpus") if path is None else (Path(path), f"{task}: path")
         characters = read_characters(file, what)
         self.context = context
         self.lengths = [context, *lengths] if lengths else []
@@ -188,8 +189,9 @@ def _long_enough(what: str, ranges: dict[str, tuple[int, int]], context: int, lo
     for split, (first, last) in ranges.items():
         needed = 1 + (longest if split == "test" else context)
         if last - first < needed:
+            more = "smaller validation_share and test_share" if split == "train" else f"larger {split}_share"
             raise ValueError(
                 f"{what} is too short: its {split} part has {last - first} characters, but a window needs {needed} "
                 f"(context={context} or the longest of eval_lengths, and the next character). Take a text of at "
-                f"least {int(needed / held) + 1} characters, a smaller context, or a larger {split}_share"
+                f"least {int(needed / held) + 1} characters, a smaller context, or a {more}"
             )

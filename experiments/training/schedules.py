@@ -61,8 +61,8 @@ class Sampling:
         return 1.0
 
 
-SCHEDULES: Registry[Schedule] = Registry("schedule")
-SAMPLING: Registry[Sampling] = Registry("scheduled_sampling")
+SCHEDULES: Registry[Schedule] = Registry("schedule", contract=Schedule)
+SAMPLING: Registry[Sampling] = Registry("scheduled_sampling", contract=Sampling)
 
 
 @SCHEDULES.register("constant")

@@ -1,6 +1,7 @@
 """Character language models: where windows come from, what longer ones score, and what is said about bad files."""
 
 import itertools
+import os
 from pathlib import Path
 
 import numpy as np
@@ -150,12 +151,15 @@ def bad_file(tmp_path: Path, kind: str) -> Path:
         file.write_text(LINE)
     elif kind == "directory":
         file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
     return file
 
 
 @pytest.mark.parametrize("kind, said", [
     ("missing", ["cannot be opened (No such file or directory)", "name an existing UTF-8 text file"]),
     ("directory", ["is a directory", "name one UTF-8 text file"]),
+    ("pipe", ["is a pipe or a device", "name one UTF-8 text file"]),
     ("empty", ["is empty"]),
     ("latin1", ["is not UTF-8 (byte 2: b'\\xf1')", "iconv"]),
     ("short", ["is too short", "its validation part has 4 characters, but a window needs 65", "at least 1301"]),

@@ -45,7 +45,7 @@ def test_tune_finds_a_winner_and_says_how_to_use_it(tmp_path, capsys):
 
 @pytest.mark.parametrize("request_, text", [
     (Request(sampler=Spec("tpee")), "--sampler: unknown sampler 'tpee'. Did you mean 'tpe'? Known: cmaes, gp, grid, qmc, random, tpe"),
-    (Request(sampler=Spec("tpe", start=3)), "unknown option of sampler 'tpe' 'start'. Did you mean 'startup'?"),
+    (Request(sampler=Spec("tpe", start=3)), "unknown option of sampler 'tpe': 'start'. Did you mean 'startup'?"),
     (Request(pruner=Spec("medium")), "--pruner: unknown pruner 'medium'. Did you mean 'median'? Known: hyperband, median, none, wilcoxon"),
     (Request(sampler=Spec("grid")), "--sampler: 'grid' needs finitely many values of train.lr; say how many"),
     (Request(sampler=Spec("cmaes")), "--sampler: 'cmaes' needs at least 2 numeric parameters without conditions"),

@@ -47,7 +47,7 @@ def test_unknown_names_and_options_are_all_told_at_once():
     assert made.problems() == [
         ("positional", "unknown positional 'alibbi'. Did you mean 'alibi'? "
                        "Known: alibi, learned, none, relative, rope, sinusoidal"),
-        ("norm", "unknown option of norm 'layernorm' 'epsilon'. Did you mean 'eps'? Known: eps"),
+        ("norm", "unknown option of norm 'layernorm': 'epsilon'. Did you mean 'eps'? Known: eps"),
     ]
 
 
