@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from experiments.commands.options import RESULTS, Device, Imports, Json, Results, Wandb, Workers
 from experiments.commands.verbs import VERBS
 from transformer.config import ConfigError
+from transformer.registry import unknown
+
+
+class Verbs(typer.core.TyperGroup):
+    """Verbs by name; what is none is told with the nearest, or with the verb that it is an argument of."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        from experiments.catalog import NAMES
+
+        word = args[0]
+        if word in NAMES or word.endswith((".py", ".yaml", ".yml")):
+            raise ConfigError([("", f"'{word}' is an experiment; write: python run_all.py run {word}")])
+        if not word.startswith("-") and word not in self.commands:
+            raise ConfigError([("", unknown("command", word, self.commands))])
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, cls=Verbs,
     help="Does this change to a transformer help, by how much, at what cost, and how sure are we?",
     epilog="No command runs the default experiments and writes their report. Exit codes: 0 done, 1 a run failed, "
     "2 wrong usage or configuration, 130 interrupted.",
@@ -114,6 +132,10 @@ def judge(
     raise typer.Exit(command(asked, launch, decide=verdicts, describe=about_change))
 
 
+for verb_info in app.registered_commands:
+    verb_info.short_help = verb_info.callback.__doc__ if verb_info.callback else None  # whole, not cut at 45 characters
+
+
 def _default(names: tuple[str, ...], results: Path) -> int:
     """Runs and reports one experiment after another; a failed run does not stop the rest, Ctrl-C does."""
     from analysis.report.command import command as report_command
@@ -133,13 +155,17 @@ def _default(names: tuple[str, ...], results: Path) -> int:
 def main() -> None:
     """Runs the command line; a mistake of the user is one message and exit code 2."""
     debug = "--debug" in sys.argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows ASCII alone shows ? for the rest
     try:
         app()
     except ConfigError as error:
         if debug:
             raise
-        for line in str(error).splitlines():
-            print(f"error: {line}", file=sys.stderr)
+        for path, text in error.problems:
+            lines = (f"{path}: {text}" if path else text).splitlines()
+            print("\n       ".join([f"error: {lines[0]}", *lines[1:]]), file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         if debug:

@@ -68,7 +68,12 @@ def headline(prepared: Prepared) -> str:
     words.append(f"{to_run} to run{f' ({chr(44).join(why)})' if why else ''}")
     total = len(prepared.runs)
     tuned = PROTOCOLS.build(experiment.protocol).headline(total, variants * seeds)
-    return f"{experiment.name}: {total} runs = {variants} variants x {seeds} seeds{tuned}: {', '.join(words)}"
+    size = f"{_count(total, 'run')} = {_count(variants, 'variant')} x {_count(seeds, 'seed')}"
+    return f"{experiment.name}: {size}{tuned}: {', '.join(words)}"
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
 
 
 def command_line() -> str:

@@ -11,6 +11,9 @@ from rich.table import Table
 
 from experiments import catalog
 from experiments.commands.source_index import Listed, index
+from experiments.config import ConfigError
+from experiments.files import import_file
+from transformer.registry import unknown
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("experiments", "tasks", "components")
@@ -18,9 +21,11 @@ KINDS = ("experiments", "tasks", "components")
 
 def command(kind: str | None, imports: list[str], as_json: bool) -> int:
     """Prints what can be named; `kind` limits it to one of KINDS."""
-    parts = [one for folder in ("transformer", "experiments") for one in index(ROOT / folder)]
+    if kind not in (None, *KINDS):
+        raise ConfigError([("", unknown("kind", str(kind), KINDS))])
     for file in imports:
-        parts += index(Path(file).parent)
+        import_file(Path(file))  # told here what is wrong with it, as `run` would
+    parts = [one for place in (ROOT / "transformer", ROOT / "experiments", *map(Path, imports)) for one in index(place)]
     shown: dict[str, list[dict[str, Any]]] = {
         "experiments": [_experiment(name) for name in catalog.NAMES],
         "tasks": [_listed(one) for one in parts if one.kind == "task"],
@@ -53,7 +58,7 @@ def _listed(one: Listed) -> dict[str, Any]:
 
 def _print(title: str, rows: list[dict[str, Any]]) -> None:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    columns = [key for key in rows[0] if key not in ("paper", "presets")] if rows else []
+    columns = [key for key in rows[0] if key != "paper"] if rows else []
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column == "name")
     for row in rows:
@@ -62,4 +67,6 @@ def _print(title: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    return ", ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={inner}" for key, inner in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)

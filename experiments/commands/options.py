@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from experiments.config import ConfigError
 from experiments.files import Declared, declare
 
+
+def results_folder(results: Path) -> Path:
+    """The folder of --results, when it is one or can become one.
+
+    Raises:
+        ConfigError: it, or what it would lie in, is something else.
+    """
+    for place in (results, *results.parents):
+        if place.is_symlink() and not place.exists():
+            raise ConfigError([("--results", f"'{place}' is a link to nothing; name a folder")])
+        if place.exists() and not place.is_dir():
+            raise ConfigError([("--results", f"'{place}' is a file; name a folder")])
+    return results
+
+
+def writable(results: Path) -> None:
+    """Checks that runs can be written, before anything is trained.
+
+    Raises:
+        ConfigError: the folder, or the one that it would be made in, does not allow it.
+    """
+    there = next(place for place in (results, *results.absolute().parents) if place.is_dir())
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError([("--results", f"nothing can be written to '{there}'; name another folder")])
+
+
 Target = Annotated[str | None, typer.Argument(help="Experiment: a name from `list`, or a .py or .yaml file.")]
-Results = Annotated[Path, typer.Option(help="Where runs and reports lie.")]
+Results = Annotated[Path, typer.Option(help="Where runs and reports lie.", callback=results_folder)]
 Json = Annotated[bool, typer.Option("--json", help="Answer as JSON on standard output.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="Change the baseline: train.steps=500 (repeatable).")]
 Vary = Annotated[list[str] | None, typer.Option(help="One change at a time: model.positional=none,rope,alibi.")]

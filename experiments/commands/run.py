@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from experiments.commands.launch import Prepared, headline, prepare, repeat_command
+from experiments.commands.options import writable
 from experiments.commands.progress import Show
 from experiments.config import ConfigError
 from experiments.files import Declared
@@ -54,7 +56,7 @@ def command(declared: Declared, launch: Launch, *, hint: bool = True) -> int:
     outcome, prepared = launch_experiment(declared, launch)
     _say(outcome, prepared, launch)
     if hint and not launch.as_json and not outcome.signalled:
-        where = "" if str(launch.results) == "results" else f" --results {launch.results}"
+        where = "" if str(launch.results) == "results" else f" --results {shlex.quote(str(launch.results))}"
         print(f"next: python run_all.py report {prepared.plan.experiment}{where}")
     return outcome.exit_code
 
@@ -69,6 +71,7 @@ def launch_experiment(declared: Declared, launch: Launch) -> tuple[Outcome, Prep
     from experiments.tuning.calibration import calibrated
 
     check_wandb(launch.wandb)
+    writable(launch.results)
     replicas_of(launch.replicas)
     engine_of = engine_maker(launch, declared.imports)
     declared = calibrated(declared, launch.results)

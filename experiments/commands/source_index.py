@@ -30,10 +30,10 @@ class Listed:
     paper: str
 
 
-def index(folder: Path) -> list[Listed]:
-    """Every class below `folder` that carries a `@REGISTRY.register("name")` decorator, by kind and name."""
+def index(place: Path) -> list[Listed]:
+    """Every class in a file or below a folder that carries a `@REGISTRY.register("name")` decorator, by kind, name."""
     found: list[Listed] = []
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
         found += _registered(ast.parse(path.read_text(encoding="utf-8")))
     return sorted(found, key=lambda one: (one.kind, one.name))
 

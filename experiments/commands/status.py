@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,18 @@ def _matrix(plan: Plan) -> Table:
     table.add_column("variant \\ seed")
     for seed in seeds:
         table.add_column(str(seed))
+    marks = MARKS if _drawable("".join(MARKS.values())) else {}
     for variant, row in matrix.items():
-        table.add_row(variant, *(MARKS.get(row[s], row[s].value) if s in row else "" for s in seeds))
+        table.add_row(variant, *(marks.get(row[s], row[s].value) if s in row else "" for s in seeds))
     return table
+
+
+def _drawable(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _reasons(console: Console, plan: Plan) -> None:

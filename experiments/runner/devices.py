@@ -5,6 +5,7 @@ from __future__ import annotations
 from experiments.config import ConfigError
 from transformer.registry import unknown
 
+MOST_PER_CORE = 32  # each worker is a process of its own with its own copy of torch
 KINDS = ("auto", "cpu", "cuda", "mps")
 
 
@@ -25,6 +26,9 @@ def slots(device: str = "auto", workers: int | None = None, per_gpu: int = 1) ->
     for option, value in (("--workers", workers), ("--per-gpu", per_gpu)):
         if value is not None and value < 1:
             raise ConfigError([(option, f"{value} is fewer than 1 worker")])
+    if workers is not None and workers > MOST_PER_CORE * _cores():
+        most = MOST_PER_CORE * _cores()
+        raise ConfigError([("--workers", f"{workers} is more than this machine can hold; at most {most}")])
     found = _found(kind, index)
     each = [name for name in found for _ in range(per_gpu)] if found[0].startswith("cuda") else found
     if workers is None:
