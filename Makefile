@@ -8,7 +8,7 @@ report: .venv/core
 	$(BIN)/python run_all.py
 
 test: .venv/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: .venv/slow
 	$(BIN)/python -m pytest -m slow

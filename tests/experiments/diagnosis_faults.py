@@ -13,6 +13,7 @@ from experiments.diagnosis.case import Budget, Case
 from experiments.tasks import TASKS
 from experiments.tasks.copying import SelectiveCopy
 from experiments.tasks.markov import Markov
+from tests.own_parts import take_out
 from transformer.attention.scaled_dot_product import Softmax
 from transformer.feedforward import TwoMatrices
 from transformer.norms import LayerNorm
@@ -181,3 +182,5 @@ FIRST = {
          "train__steps": 200, "train__lr": 1e-2, "model__d_model": 64, "train__batch_size": 32},
         "overfitting", "validation gets worse"),
 }
+
+PARTS = take_out("fault_")  # a test file that wants them registers them while it runs

@@ -26,10 +26,18 @@ from experiments.diagnosis.training_checks import (
 from experiments.records import EXPERIMENT, write_json
 from experiments.tasks import Batch
 from experiments.training.execute import execute
-from tests.experiments.diagnosis_faults import FIRST, case
+from tests.experiments.diagnosis_faults import FIRST, PARTS, case
 from tests.experiments.training_runs import config, job
+from tests.own_parts import registered
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _faults_are_registered():
+    with registered(PARTS):
+        yield
+
 ARCHITECTURES = [
     {}, {"model__positional": "alibi", "model__norm": "rmsnorm", "model__feedforward": "swiglu"},
     {"task": "word_order", "model__architecture": "encoder", "model__positional": "learned"},

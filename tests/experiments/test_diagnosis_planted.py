@@ -8,10 +8,18 @@ import torch
 from experiments.config import Spec
 from experiments.diagnosis.case import Budget
 from experiments.diagnosis.diagnose import diagnose
-from tests.experiments.diagnosis_faults import FIRST, SMALL_TEXT, case
+from tests.experiments.diagnosis_faults import FIRST, PARTS, SMALL_TEXT, case
+from tests.own_parts import registered
 
 pytestmark = pytest.mark.slow
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _faults_are_registered():
+    with registered(PARTS):
+        yield
+
 
 HEALTHY = {
     "a decoder with rope on a made-up language": {

@@ -105,6 +105,7 @@ def test_sentences_are_put_together_as_people_write_them():
     assert together("¿ Quién es , pues , este ?", "word") == "¿Quién es, pues, este?"
 
 
+@pytest.mark.slow  # needs sacrebleu
 def test_bleu_and_chrf_are_those_of_a_perfect_and_of_a_wrong_answer():
     task = build("translation")
     references = ["En el principio crió Dios los cielos y la tierra.", "Y fué la luz."]

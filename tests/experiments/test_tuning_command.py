@@ -48,7 +48,9 @@ def test_tune_finds_a_winner_and_says_how_to_use_it(tmp_path, capsys):
     (Request(sampler=Spec("tpe", start=3)), "unknown option of sampler 'tpe': 'start'. Did you mean 'startup'?"),
     (Request(pruner=Spec("medium")), "--pruner: unknown pruner 'medium'. Did you mean 'median'? Known: hyperband, median, none, wilcoxon"),
     (Request(sampler=Spec("grid")), "--sampler: 'grid' needs finitely many values of train.lr; say how many"),
-    (Request(sampler=Spec("cmaes")), "--sampler: 'cmaes' needs at least 2 numeric parameters without conditions"),
+    pytest.param(
+        Request(sampler=Spec("cmaes")), "--sampler: 'cmaes' needs at least 2 numeric parameters without conditions", marks=pytest.mark.slow,  # cmaes: an extra
+    ),
     (Request(cost="parameters", pruner=Spec("median")), "--pruner: with two objectives no trial can be given up early"),
     (Request(cost="money"), "--cost: unknown cost 'money'. Known: flops_per_token, parameters, peak_memory_bytes"),
     (Request(seeds=3), "--trial-seeds: 3 is not between 1 and the experiment's 2 seeds"),

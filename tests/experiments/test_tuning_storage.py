@@ -47,6 +47,7 @@ def test_a_url_that_is_none_of_the_forms_is_refused_with_them(url, tmp_path):
     assert "write sqlite:///FILE, postgresql+psycopg://USER@HOST/DATABASE, or journal:FILE" in str(error.value)
 
 
+@pytest.mark.slow  # needs psycopg
 def test_a_database_that_does_not_answer_is_told_without_its_password(tmp_path):
     with pytest.raises(ConfigError) as error:
         open_storage("postgresql://me:secret@127.0.0.1:1/db", tmp_path)
