@@ -6,6 +6,7 @@ and a shift of the markers each round give 49 looks before one returns.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,7 +81,8 @@ def save(made: Figure, folder: Path, name: str, provenance: Mapping[str, Any], r
     for suffix in suffixes:
         paths.append(folder / f"{name}{suffix}")
         undated = {"CreationDate": None} if suffix == ".pdf" else {"Date": None} if suffix == ".svg" else None
-        with styled(made.get_size_inches()[0]):
+        with styled(made.get_size_inches()[0]), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in emoji: a box is drawn for it
             made.savefig(paths[-1], dpi=160, metadata=undated)
     (folder / f"{name}.runs.json").write_text(runs_json(provenance, runs), encoding="utf-8")
     return paths

@@ -154,7 +154,7 @@ def _limits(summary: pd.DataFrame, goal: str) -> tuple[float, float] | None:
     best, worst = ("min", "max") if goal == "min" else ("max", "min")
     edge, usual = float(getattr(per[best], best)()), float(per[worst].median())
     far = float(getattr(per[worst], worst)())
-    if abs(far - edge) <= 2 * abs(usual - edge):
+    if not abs(far - edge) > 2 * abs(usual - edge):  # nor where there is no number: nothing is done, all diverged
         return None
     reach = 1.15 * (usual - edge)
     return tuple(sorted((edge - 0.06 * reach, edge + reach)))  # type: ignore[return-value]

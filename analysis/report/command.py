@@ -41,7 +41,7 @@ def command(
         ReportError: no such experiment, or no run has the metric; the message says what there is.
     """
     names = [experiment] if experiment else records.experiments(results)
-    console, answers, problems = Console(highlight=False), [], []
+    console, answers, problems = Console(highlight=False, markup=False), [], []
     for name in names:
         try:
             comparison, page = compare(load(results, name), metric), write_report(results, name)
@@ -112,7 +112,7 @@ def _print(console: Console, comparison: Comparison, page: Path) -> None:
     better = "lower" if comparison.goal == "min" else "higher"
     console.print(f"\n{comparison.experiment}: {comparison.metric}, {better} is better", markup=False)
     width = sum(2 + max(len(row[i]) for row in [list(HEADS), *rows]) for i in range(len(HEADS)))
-    Console(highlight=False, width=max(console.width, width)).print(shown)
+    Console(highlight=False, markup=False, width=max(console.width, width)).print(shown)
     found = answer(comparison)
     console.print(f"{found.sentence} {found.cost}".strip(), markup=False)
     for part in parts(comparison):

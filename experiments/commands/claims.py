@@ -36,7 +36,7 @@ def command(
     Raises:
         ConfigError: no such claim or preset.
     """
-    console = Console(stderr=launch.as_json, highlight=False)
+    console = Console(stderr=launch.as_json, highlight=False, markup=False)
     cards = [claims.get(one).at(preset) for one in ([name] if name else claims.WHERE)]
     answers: list[Answer] = []
     code = 0

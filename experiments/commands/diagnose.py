@@ -54,7 +54,7 @@ def command(
 def _print(found: Diagnosis, took: float) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     n = len(found.alarms)
     verdict = "no alarm" if not n else f"{n} alarm{'s' if n > 1 else ''}"
     console.print(f"{found.target}: {verdict} (from {found.looked_at})", style="bold", markup=False, soft_wrap=True)

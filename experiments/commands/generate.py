@@ -213,7 +213,7 @@ def _completed(decode: Decode, trained: Trained, prompt_length: int) -> Decode:
 
 
 def _print(run: str, decode: Decode, rows: Sequence[Written]) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(f"{run}, {decode}", markup=False, soft_wrap=True)
     for i, row in enumerate(rows):
         if i == 0 or rows[i - 1].prompt != row.prompt:

@@ -19,7 +19,7 @@ def command(results: Path, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"lines": [dict(line) for line in found.lines], "torn": found.torn}, indent=1))
         return 0
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not found.lines:
         console.print(f"nothing judged under {results} yet; try: python run_all.py judge --set model.norm=rmsnorm")
     else:

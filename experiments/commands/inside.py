@@ -27,7 +27,7 @@ def command(run: str, text: str | None, results: Path, as_json: bool, *, out: Pa
     if as_json:
         print(json.dumps(content, indent=1, ensure_ascii=False))
         return 0
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(f"{content['run_id']}: {len(content['heads'])} heads", style="bold", markup=False)
     for head in content["heads"]:
         score = head["scores"].get(head["role"])

@@ -59,7 +59,7 @@ def command(asked: Asked, launch: Launch, *, decide: Decide, describe: Describe)
     """
     question, imports = question_of(asked)
     budget = Budget.parse(asked.budget) if asked.budget else Budget()
-    say = Console(stderr=launch.as_json, highlight=False, soft_wrap=True)
+    say = Console(stderr=launch.as_json, highlight=False, markup=False, soft_wrap=True)
     before = ledger.read(launch.results).earlier(question.key)
     if before is not None and not asked.again and before["verdict"] != "INCONCLUSIVE":
         return _told_before(before, launch)
@@ -153,7 +153,7 @@ def _told_before(before: Mapping[str, Any], launch: Launch) -> int:
         print(json.dumps({**before, "told_before": True, "exit_code": EXIT[before["verdict"]]}, indent=1))
     else:
         text = f"already decided: {_one_line(before)}\nask again with --again, which goes on from its runs"
-        Console(highlight=False).print(text, markup=False, soft_wrap=True)
+        Console(highlight=False, markup=False).print(text, markup=False, soft_wrap=True)
     return EXIT[str(before["verdict"])]
 
 

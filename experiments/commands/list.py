@@ -63,7 +63,7 @@ def _print(title: str, rows: list[dict[str, Any]]) -> None:
         table.add_column(column, overflow="fold", no_wrap=column == "name")
     for row in rows:
         table.add_row(*(_cell(row[column]) for column in columns))
-    Console(highlight=False, soft_wrap=False).print(table, "")
+    Console(highlight=False, markup=False, soft_wrap=False).print(table, "")
 
 
 def _cell(value: Any) -> str:

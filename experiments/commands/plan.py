@@ -59,7 +59,7 @@ def _answer(prepared: Prepared, rows: list[dict[str, Any]], seconds: float, work
 
 
 def _print(prepared: Prepared, rows: list[dict[str, Any]], seconds: float, workers: int) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(headline(prepared), soft_wrap=True, markup=False)
     workers_text = f"{workers} worker{'s' if workers > 1 else ''}"
     console.print(prepared.declared.experiment.question, soft_wrap=True, markup=False)

@@ -101,7 +101,7 @@ class Show:
     """Context manager that picks the right form for the terminal: `with Show(total, slots) as on_event:`."""
 
     def __init__(self, total: int, slots: int, *, quiet: bool, as_json: bool) -> None:
-        self.console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
+        self.console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False)
         form = LiveProgress if self.console.is_terminal and not quiet else Progress
         self.progress = form(total, slots, self.console, quiet=quiet)
         self.live: Live | None = None

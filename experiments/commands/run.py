@@ -96,7 +96,7 @@ def _tune(declared: Declared, launch: Launch, request: Request) -> Outcome:
 
 def _launch_once(prepared: Prepared, launch: Launch, engine_of: Callable[[str], Engine]) -> Outcome:
     chosen = _chosen(prepared.plan, launch)
-    console = Console(stderr=launch.as_json, highlight=False)
+    console = Console(stderr=launch.as_json, highlight=False, markup=False)
     _announce(console, prepared)
     options = Options(
         job=job_maker(prepared, launch), retry_failed=launch.retry_failed, redo_damaged=launch.redo_damaged,
@@ -184,7 +184,7 @@ def _say(outcome: Outcome, prepared: Prepared, launch: Launch) -> None:
     if launch.as_json:
         print(json.dumps(_answer(outcome, name, results), indent=1))
         return
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     ended = [*outcome.done, *outcome.diverged, *outcome.reused, *outcome.elsewhere]
     if not ended and outcome.exit_code == 0:
         console.print(f"{name}: nothing to do, every run has a result", markup=False)

@@ -50,7 +50,7 @@ def find_run(results: Path, run: str) -> Path:
 
 
 def _print(answer: dict[str, Any]) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     config, result = answer["config"] or {}, answer["result"] or {}
     console.print(f"run        {config.get('run_id', Path(answer['directory']).name)}")
     console.print(f"directory  {answer['directory']}")

@@ -73,7 +73,7 @@ def _answer(plan: Plan) -> dict[str, Any]:
 
 
 def _print(plans: list[Plan], damaged: list[str], results: Path, detailed: bool) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not plans and not damaged:
         console.print(f"nothing under {results} yet; start with: python run_all.py", markup=False)
     for plan in plans:

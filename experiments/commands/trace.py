@@ -43,8 +43,8 @@ def command(
         table.add_column(title, justify="right" if title in ("parameters", "FLOPs") else "left", no_wrap=True)
     for p in products:
         table.add_row(p.where, p.what, str(p.left), str(p.right), str(p.out), f"{p.parameters:,}", f"{p.flops:,}")
-    console = Console(highlight=False)
-    Console(highlight=False, width=max(console.width, 150)).print(table)
+    console = Console(highlight=False, markup=False)
+    Console(highlight=False, markup=False, width=max(console.width, 150)).print(table)
     flops = sum(p.flops for p in products)
     console.print(f"{len(products)} products, {flops:,} FLOPs forward, {rows} x {length} tokens")
     return 0

@@ -46,7 +46,7 @@ def tune(declared: Declared, launch: Launch, request: Request) -> tuple[Outcome,
     check_wandb(launch.wandb)
     declared = calibrated(declared, launch.results)
     engine_of = engine_maker(launch, declared.imports)
-    console = Console(stderr=launch.as_json, highlight=False)
+    console = Console(stderr=launch.as_json, highlight=False, markup=False)
     with session(declared, request, launch.results) as going:
         options = options_of(going, declared, launch)
         console.print(_headline(going), markup=False, soft_wrap=True)
@@ -90,7 +90,7 @@ def _told(study: Any, told: Any) -> str:
 
 
 def _say(outcome: Outcome, content: dict[str, Any], launch: Launch, request: Request) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     for study in content["studies"]:
         _say_study(console, study, content["folder"])
     if outcome.problem:
