@@ -77,6 +77,33 @@ def test_fifty_steps_together_are_fifty_steps_alone(shape: str, tmp_path: Path) 
             assert together[str(number)]["cost"][name] == alone["cost"][name], name
 
 
+def test_half_precision_trains_together_about_as_it_does_alone(tmp_path: Path) -> None:
+    configs = [config(seed=seed, precision="bf16") for seed in range(2)]
+    together = group_of(configs, tmp_path / "group")
+    for number, one in enumerate(configs):
+        alone = run(one, tmp_path / str(number))
+        assert together[str(number)]["metrics"]["test/loss"] == pytest.approx(alone["metrics"]["test/loss"], rel=3e-3)
+
+
+def test_memory_that_runs_out_halves_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from experiments.training.replicas import execute as module
+
+    tried: list[int] = []
+
+    def scarce(runs: Any, *rest: Any) -> None:
+        tried.append(len(runs))
+        if len(runs) > 2:
+            raise torch.OutOfMemoryError("out of memory")
+        train_together(runs, *rest)
+
+    monkeypatch.setattr(module, "train_together", scarce)
+    jobs = [job(config(seed=seed, steps=4), tmp_path) for seed in range(5)]
+    execute_group(GroupJob(tuple(jobs)))
+    assert tried == [5, 2, 2]
+    found = [read_run(Path(one.directory)).result for one in jobs]
+    assert [bool(result) for result in found] == [True, True, True, True, False]
+
+
 def test_replicas_end_at_their_own_step_and_stop_early_by_themselves(tmp_path: Path) -> None:
     configs = [
         config(steps=6, eval_every=3), config(steps=14, eval_every=4, seed=1),

@@ -82,7 +82,8 @@ def _in_portions(
         except torch.OutOfMemoryError:
             most = len(portion) // 2
             print(f"{len(portion)} runs at once do not fit on {device}; at most {most} from here on", flush=True)
-            torch.cuda.empty_cache()
+        if most < len(portion) and device.startswith("cuda"):
+            torch.cuda.empty_cache()  # here and not above, where the error still holds every tensor of the step
         left = [job for job in left if not _has_result(job)]
 
 
