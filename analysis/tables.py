@@ -147,8 +147,10 @@ def runs_json(provenance: Mapping[str, Any], runs: Mapping[str, Sequence[str]]) 
 
 
 def latex(text: str) -> str:
-    """The text with every character that LaTeX would read as a command spelled out."""
-    return re.sub("|".join(map(re.escape, LATEX)), lambda found: LATEX[found.group()], text)
+    """The text with every character that LaTeX would read as a command, or has no letter for, spelled out."""
+    plain = re.sub("|".join(map(re.escape, LATEX)), lambda found: LATEX[found.group()], text)
+    plain = re.sub("[^\\x00-\u017f‘’“”…—]", lambda found: f"(U+{ord(found.group()):04X})", plain)
+    return f"{{}}{plain}" if plain[:1] in ("[", "*") else plain  # after a row's \\ they would be its arguments
 
 
 def nothing(note: str = "", **raw: Any) -> Cell:

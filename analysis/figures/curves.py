@@ -150,6 +150,8 @@ def _diverged(axes: Axes, table: pd.DataFrame, look: Look) -> None:
 
 def _limits(summary: pd.DataFrame, goal: str) -> tuple[float, float] | None:
     """Twice the usual range from the best value, where one bad variant would squeeze the rest; else None."""
+    if summary["step"].nunique() < 2:  # no curve yet: the spread of single points says nothing about a usual range
+        return None
     per = summary.groupby("variant", observed=True)["mean"].agg(["first", "last", "min", "max"])
     best, worst = ("min", "max") if goal == "min" else ("max", "min")
     edge, usual = float(getattr(per[best], best)()), float(per[worst].median())

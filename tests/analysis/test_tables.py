@@ -79,6 +79,12 @@ def test_every_special_character_is_spelled_out_for_latex():
     ).replace("textasciibackslash", "textbackslash")
 
 
+def test_names_in_emoji_or_brackets_compile_in_latex():
+    assert latex("🙂 é") == "(U+1F642) é"
+    assert latex("[red]") == "{}[red]"
+    assert latex("*") == "{}*"
+
+
 def test_a_table_without_a_baseline_repeats_no_row_in_latex():
     rows = [[Cell(name)] for name in "abc"]
     text = Table("t", "c", [Column("x", text=True)], rows, [()] * 3, baseline_first=False).to_latex()
