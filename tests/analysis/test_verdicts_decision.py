@@ -70,10 +70,12 @@ def test_an_effect_of_twice_what_matters_is_found_over_the_looks():
     assert np.mean([n for _, n in ends]) < 7
 
 
+@pytest.mark.slow
 def test_looking_three_times_wrongly_refutes_an_effect_that_matters_no_more_often_than_one_test():
     assert count(sequential(1, tries=1500), "REFUTED") < ALPHA + 0.015
 
 
+@pytest.mark.slow
 def test_looking_three_times_finds_a_difference_in_nothing_no_more_often_than_one_test():
     ends = sequential(0, delta=1e-9, tries=1500)
     assert count(ends, "SUPPORTED") < ALPHA / 2 + 0.01
