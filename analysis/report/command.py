@@ -12,11 +12,14 @@ from rich.table import Table as Printed
 from analysis.answer import answer, parts
 from analysis.compare import Comparison, compare
 from analysis.contents import score_table
-from analysis.load import ReportError, load
+from analysis.factorial_report import factorial_report, write_factorial
+from analysis.figures.factorial import half_normal_plot, interaction_plot
+from analysis.load import Loaded, ReportError, load
 from analysis.report.experiment import write_report
 from analysis.report.paper import write_paper
 from analysis.report.serve import serve
 from analysis.report.site import write_site
+from analysis.style import save
 from experiments import records
 
 HEADS = ("variant", "mean", "n", "Δ (95 % CI)", "p (Holm)", "wins", "verdict")  # costs are in the report
@@ -44,7 +47,9 @@ def command(
     console, answers, problems = Console(highlight=False, markup=False), [], []
     for name in names:
         try:
-            comparison, page = compare(load(results, name), metric), write_report(results, name)
+            loaded = load(results, name)
+            comparison, page = compare(loaded, metric), write_report(results, name)
+            effects = _factorial(loaded, page.parent) if "factorial" in loaded.meta.get("tags", ()) else None
         except ReportError as error:
             if experiment:
                 raise
@@ -53,6 +58,8 @@ def command(
         answers.append(_answer(comparison, page))
         if not as_json:
             _print(console, comparison, page)
+            if effects is not None:
+                console.print(f"main effects and interactions: {effects}", markup=False, soft_wrap=True)
         if paper:
             folder = write_paper(results, name)
             console.print(f"paper: {folder}", markup=False, soft_wrap=True)
@@ -76,6 +83,17 @@ def _close(
         console.print(f"\nall experiments: {site}", markup=False, soft_wrap=True)
     if not names:
         console.print("nothing to report yet; start with: python run_all.py", markup=False)
+
+
+def _factorial(loaded: Loaded, folder: Path) -> Path:
+    """Main effects, interactions, ANOVA and their two figures, beside the report."""
+    found = factorial_report(loaded)
+    pages = write_factorial(found, folder)
+    runs = {str(variant): tuple(ids) for variant, ids in loaded.runs.groupby("variant")["run_id"]}
+    about = {"experiment": loaded.experiment, "metric": found.metric}
+    for name, made in (("half-normal", half_normal_plot(found)), ("interactions", interaction_plot(found))):
+        save(made, folder / "figures", name, about, runs)
+    return pages[0]
 
 
 def _answer(comparison: Comparison, page: Path) -> dict[str, Any]:

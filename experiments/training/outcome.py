@@ -46,7 +46,7 @@ def _record(run: Session, test: Sequence[Evaluation], scores: Mapping[str, float
     best = {"step": progress.best_step, "validation/loss": progress.best_loss} if progress.best_step else None
     return {
         "status": "done" if run.diverged is None else "diverged", "metrics": dict(scores),
-        "lengths": {one.name: one.length for one in test if one.name and one.length is not None},
+        "lengths": {one.name: one.length for one in test if one.length is not None},
         "cost": _cost(run), "diverged": run.diverged, "stopped_early": run.stopped_early, "best": best,
         "loss_floor": run.task.loss_floor, "clipped_share": progress.clipped / max(1, progress.step),
         "metrics_sha256": file_digest(run.directory / METRICS),
