@@ -167,10 +167,16 @@ def main() -> None:
             lines = (f"{path}: {text}" if path else text).splitlines()
             print("\n       ".join([f"error: {lines[0]}", *lines[1:]]), file=sys.stderr)
         sys.exit(2)
+    except MemoryError as error:
+        if debug:
+            raise
+        print(f"error: not enough memory; choose smaller sizes: {error}".rstrip(": "), file=sys.stderr)
+        sys.exit(2)
     except OSError as error:
         if debug:
             raise
-        print(f"error: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+        place = error.filename2 or error.filename or ""
+        print(f"error: {error.strerror or error}: {place}".rstrip(": "), file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

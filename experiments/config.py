@@ -41,8 +41,8 @@ class TrainConfig(Frozen):
         overfit_one_batch: train on the first batch alone.
     """
 
-    steps: int = Field(default=500, ge=1)
-    batch_size: int = Field(default=32, ge=1)
+    steps: int = Field(default=500, ge=1, le=10**9)
+    batch_size: int = Field(default=32, ge=1, le=10**6)
     lr: float = Field(default=3e-3, gt=0, json_schema_extra=_tuned(log=[3e-4, 3e-2]))
     schedule: Spec = Spec("cosine")
     warmup: int | float = Field(default=0.1, json_schema_extra=_tuned(range=[0.0, 0.3]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -17,12 +18,28 @@ TIMED_STEPS = 4
 
 
 def seconds_of(runs: Sequence[Run], results: Path) -> list[float]:
-    """Estimated seconds of each run on one worker. A rough figure: +-50 % on a shared machine."""
+    """Estimated seconds of each run on one worker. A rough figure: +-50 % on a shared machine.
+
+    NaN = unknown: nothing has finished yet, and the model or the batch is too large to be timed here.
+    """
     if not runs:
         return []
     reference = runs[0]
-    rate = _stored_rate(results, reference.experiment) or _timed_rate(reference.config)
+    rate = _stored_rate(results, reference.experiment)
+    if rate is None:
+        rate = _timed_rate(reference.config) if _fits(reference.config) else math.nan
     return [rate * _work(run.config) for run in runs]
+
+
+def _fits(config: RunConfig) -> bool:
+    """Whether a few steps need less than half of the memory that is free: weights, gradients, activations; float32."""
+    import psutil
+
+    task, model = build_task(config.task), config.model
+    per_token = model.n_layers * (12 * model.d_model + 2 * model.hidden_width() + 2 * model.n_heads * task.max_len)
+    tokens = config.train.batch_size * task.max_len
+    numbers = 2 * parameters(config)["total"] + tokens * (per_token + 3 * task.vocab_size)
+    return bool(4 * numbers < psutil.virtual_memory().available / 2)
 
 
 def _work(config: RunConfig) -> float:

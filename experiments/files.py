@@ -135,7 +135,7 @@ def load(target: str) -> Declared:
 def _no_file(path: Path) -> str:
     if path.exists():
         return f"'{path}' is no file; name an experiment file, ending in .py or .yaml"
-    beside = [file.name for file in path.parent.iterdir() if file.suffix in SUFFIXES] if path.parent.is_dir() else []
+    beside = [file.name for file in path.parent.glob("*.*") if file.suffix in SUFFIXES and file.is_file()]
     return f"no such experiment file: '{path}'. {did_you_mean(path.name, beside)}".rstrip(". ")
 
 

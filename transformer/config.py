@@ -97,8 +97,8 @@ class ModelConfig(Frozen):
     """
 
     architecture: Literal["decoder", "encoder", "encoder_decoder"] = "decoder"
-    d_model: int = Field(default=64, ge=1)
-    n_layers: int = Field(default=2, ge=1)
+    d_model: int = Field(default=64, ge=1, le=10**6)
+    n_layers: int = Field(default=2, ge=1, le=1000)
     n_heads: int = Field(default=4, ge=1)
     d_ff: int | Literal["matched"] = "matched"
     max_len: int | None = Field(default=None, ge=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ def _answer(prepared: Prepared, rows: list[dict[str, Any]], seconds: float, work
     return {
         "experiment": prepared.plan.experiment, "runs_total": len(runs),
         "counts": {state.value: n for state, n in prepared.plan.counts().items()},
-        "estimated_seconds": round(seconds, 1), "workers": workers, "changed": prepared.changed, "variants": rows,
+        "estimated_seconds": None if math.isnan(seconds) else round(seconds, 1), "workers": workers,
+        "changed": prepared.changed, "variants": rows,
         "runs": runs,
     }
 
@@ -63,7 +65,8 @@ def _print(prepared: Prepared, rows: list[dict[str, Any]], seconds: float, worke
     console.print(headline(prepared), soft_wrap=True, markup=False)
     workers_text = f"{workers} worker{'s' if workers > 1 else ''}"
     console.print(prepared.declared.experiment.question, soft_wrap=True, markup=False)
-    console.print(f"estimated time: {duration(seconds)} with {workers_text}")
+    time = "unknown, too large to be timed here" if math.isnan(seconds) else f"{duration(seconds)} with {workers_text}"
+    console.print(f"estimated time: {time}")
     for line in prepared.changed:
         console.print(f"  changed since the last launch: {line}", markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -88,6 +88,21 @@ def test_a_diverged_run_has_its_own_dotted_line_with_a_cross_at_its_end(found):
     assert crosses[0].get_xdata().tolist() == [50]
 
 
+def test_a_sweep_in_which_every_run_diverged_is_drawn(tmp_path):
+    every = [(name, seed) for name in ("baseline", *(v[0] for v in POSITIONS)) for seed in range(2)]
+    fabricate(tmp_path, variants=POSITIONS, seeds=2, diverged=every)
+    loaded = load(tmp_path, "components")
+    made = learning_curves(loaded, compare(loaded))
+    assert sum(line.get_marker() == "x" for line in made.axes[0].get_lines()) == len(every)
+
+
+def test_single_points_leave_no_variant_off_the_axis(tmp_path):
+    fabricate(tmp_path, variants=COMPONENTS[:5] + COMPONENTS[7:8], seeds=2, steps=10, every=10)
+    loaded = load(tmp_path, "components")
+    made = learning_curves(loaded, compare(loaded))
+    assert not [text for axes in made.axes for text in axes.texts if "off the axis" in text.get_text()]
+
+
 def test_costs_have_one_panel_each_and_one_legend_for_all(found):
     _, comparison = found["length"]
     made = score_against_cost(comparison)
