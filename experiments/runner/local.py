@@ -24,7 +24,7 @@ import experiments
 from experiments.records import LOG
 from experiments.runner.attempt import GRACE_SECONDS, TIMED_OUT_EXIT, Ended, Task, time_limit_line
 from experiments.runner.events import FAILURES, Event
-from experiments.runner.worker import THREAD_VARIABLES, Setup, signals_held_back
+from experiments.runner.worker import MEMORY_VARIABLES, THREAD_VARIABLES, Setup, signals_held_back
 
 
 @dataclass
@@ -131,7 +131,7 @@ class LocalEngine:
         root = str(Path(experiments.__file__).resolve().parent.parent)
         path = os.pathsep.join(dict.fromkeys([root, *(os.path.abspath(entry) for entry in sys.path)]))
         threads = {name: str(self.threads) for name in THREAD_VARIABLES}
-        return {**os.environ, **threads, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+        return {**MEMORY_VARIABLES, **os.environ, **threads, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
     def _send(self, slot: _Slot, *message: Any) -> bool:
         assert slot.connection is not None
