@@ -27,8 +27,8 @@ from experiments.runner import failures
 from experiments.runner.attempt import GRACE_SECONDS, Ended, Stop, Task, attempt, find
 
 PROGRESS_SECONDS = 0.2
-# glibc hands memory above 32 MiB at most back to the system at once, and less at first; a training step asks for the
-# same blocks again and again, and every new page costs a fault: steps are 2 to 6 % faster when a worker keeps them
+# a training step asks for the same large blocks again and again; glibc would give each back to the system when it is
+# freed and pay for every page anew: steps are 2 to 6 % faster when a worker keeps them
 MEMORY_VARIABLES = {
     "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**31), "MALLOC_TOP_PAD_": str(64 * 2**20),
 }
