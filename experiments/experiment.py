@@ -217,7 +217,7 @@ def _hidden(fields: Mapping[str, Any], error: ConfigError) -> list[tuple[str, st
     if len(good) == len(fields) and {"name", "question"} <= set(fields):
         return []
     try:
-        Experiment(**{"name": "x", "question": "?", **good})
+        Frozen.__init__(Experiment.__new__(Experiment), **{"name": "x", "question": "?", **good})
     except ConfigError as rest:
         strange = "baseline" in faulty  # against a baseline that is not theirs, only misspelt paths are sure
         return [(path, text) for path, text in rest.problems if not strange or text.startswith("unknown key")]

@@ -162,12 +162,11 @@ def run_directories(results: Path, experiment: str) -> Iterator[Path]:
     """Every run directory of an experiment, sorted by name."""
     folder = results / experiment / "runs"
     if folder.is_dir():
-        yield from sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_dir())
+        yield from sorted(Path(entry.path) for entry in os.scandir(folder) if os.path.isdir(entry.path))
 
 
 def experiments(results: Path) -> list[str]:
     """Names of the experiments that have anything under `results`."""
     if not results.is_dir():
         return []
-    found = (entry for entry in os.scandir(results) if entry.is_dir())
-    return sorted(e.name for e in found if os.path.exists(os.path.join(e.path, EXPERIMENT)))
+    return sorted(e.name for e in os.scandir(results) if os.path.exists(os.path.join(e.path, EXPERIMENT)))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer.slots import INIT, Init
-from transformer.spec import Dims
+from transformer.spec import Dims, NotNegative
 
 
 @INIT.register("gpt", paper="GPT-2 (Radford et al. 2019)")
@@ -19,7 +19,7 @@ class Gpt(Init):
 
     ranges: ClassVar[dict[str, Any]] = {"std": {"log": [0.005, 0.08]}}
 
-    def __init__(self, dims: Dims, *, std: float = 0.02) -> None:
+    def __init__(self, dims: Dims, *, std: NotNegative = 0.02) -> None:
         super().__init__(dims)
         self.std = std
 
@@ -40,7 +40,7 @@ class Xavier(Init):
 
     ranges: ClassVar[dict[str, Any]] = {"gain": {"log": [0.25, 4.0]}}
 
-    def __init__(self, dims: Dims, *, gain: float = 1.0) -> None:
+    def __init__(self, dims: Dims, *, gain: NotNegative = 1.0) -> None:
         super().__init__(dims)
         self.gain = gain
 

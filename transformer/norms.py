@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.slots import NORM, Norm
-from transformer.spec import Dims
+from transformer.spec import Dims, NotNegative, Share
 
 
 @NORM.register("layernorm", paper="arXiv:1607.06450")
 class LayerNorm(Norm):
     """(x - mean) / sqrt(var + eps) * weight + bias, with the biased variance."""
 
-    def __init__(self, dims: Dims, *, eps: float = 1e-5) -> None:
+    def __init__(self, dims: Dims, *, eps: NotNegative = 1e-5) -> None:
         super().__init__(dims)
         self.eps, self.shape = eps, (dims.d_model,)
         self.weight = nn.Parameter(torch.ones(dims.d_model))
@@ -30,7 +30,7 @@ class LayerNorm(Norm):
 class RMSNorm(Norm):
     """x / sqrt(mean(x^2) + eps) * weight"""
 
-    def __init__(self, dims: Dims, *, eps: float = 1e-6) -> None:
+    def __init__(self, dims: Dims, *, eps: NotNegative = 1e-6) -> None:
         super().__init__(dims)
         self.eps, self.shape = eps, (dims.d_model,)
         self.weight = nn.Parameter(torch.ones(dims.d_model))
@@ -60,7 +60,7 @@ class BatchNorm(Norm):
     mean: Tensor
     variance: Tensor
 
-    def __init__(self, dims: Dims, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(self, dims: Dims, *, eps: NotNegative = 1e-5, momentum: Share = 0.1) -> None:
         super().__init__(dims)
         self.eps, self.momentum = eps, momentum
         self.weight = nn.Parameter(torch.ones(dims.d_model))

@@ -224,7 +224,7 @@ def _options(cls: type) -> dict[str, inspect.Parameter]:
 
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls.__init__)  # type: ignore[misc]
+    return typing.get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
 
 
 def _adapter(hint: Any) -> TypeAdapter[Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transformer.positional.tables import FixedTable
 from transformer.slots import POSITIONAL, Positional
-from transformer.spec import Dims
+from transformer.spec import Dims, Positive
 
 
 def slopes(n_heads: int, max_bias: float = 8.0) -> list[float]:
@@ -29,7 +29,7 @@ class ALiBi(Positional):
     adds_bias: ClassVar[bool] = True
     ranges: ClassVar[dict[str, Any]] = {"max_bias": {"log": [1.0, 32.0]}}
 
-    def __init__(self, dims: Dims, *, max_bias: float = 8.0) -> None:
+    def __init__(self, dims: Dims, *, max_bias: Positive = 8.0) -> None:
         super().__init__(dims)
         self.slopes = FixedTable(partial(_rows, max_bias=max_bias), dims.n_heads)
 

@@ -7,14 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.slots import POSITIONAL, Positional
-from transformer.spec import Dims
+from transformer.spec import Dims, NotNegative
 
 
 @POSITIONAL.register("learned", paper="arXiv:1705.03122")
 class Learned(Positional):
     """x + table[position]; starts at N(0, std^2). Row 0 is position 0; there is nothing beyond max_len."""
 
-    def __init__(self, dims: Dims, *, std: float = 0.02) -> None:
+    def __init__(self, dims: Dims, *, std: NotNegative = 0.02) -> None:
         super().__init__(dims)
         self.std = std
         self.table = nn.Parameter(torch.zeros(dims.max_len, dims.d_model))

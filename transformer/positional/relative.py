@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.slots import POSITIONAL, Positional
-from transformer.spec import Dims
+from transformer.spec import Dims, NotNegative
 
 
 def bucket(relative: Tensor, *, buckets: int, max_distance: int, bidirectional: bool) -> Tensor:
@@ -37,7 +37,7 @@ class Relative(Positional):
 
     adds_bias: ClassVar[bool] = True
 
-    def __init__(self, dims: Dims, *, buckets: int = 32, max_distance: int = 128, std: float = 0.02) -> None:
+    def __init__(self, dims: Dims, *, buckets: int = 32, max_distance: int = 128, std: NotNegative = 0.02) -> None:
         super().__init__(dims)
         if buckets < 4 or buckets % 2 or max_distance <= buckets:
             raise ValueError(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transformer.positional.tables import FixedTable, computed, positions
 from transformer.slots import POSITIONAL, Positional
-from transformer.spec import Dims
+from transformer.spec import Dims, Positive
 
 
 @POSITIONAL.register("rope", paper="arXiv:2104.09864")
@@ -34,7 +34,8 @@ class RoPE(Positional):
     partner: Tensor
 
     def __init__(
-        self, dims: Dims, *, base: float = 10000.0, layout: Literal["half", "interleaved"] = "half", share: float = 1.0
+        self, dims: Dims, *, base: Positive = 10000.0, layout: Literal["half", "interleaved"] = "half",
+        share: float = 1.0,
     ) -> None:
         super().__init__(dims)
         n_turning = round(share * dims.d_head)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from transformer.positional.tables import FixedTable, positions
 from transformer.slots import POSITIONAL, Positional
-from transformer.spec import Dims
+from transformer.spec import Dims, NotNegative
 
 
 def sinusoid(n: int, d_model: int) -> Tensor:
@@ -29,7 +29,7 @@ class Sinusoidal(Positional):
 
     ranges: ClassVar[dict[str, Any]] = {"amplitude": {"log": [0.01, 1.0]}}
 
-    def __init__(self, dims: Dims, *, amplitude: float = 1.0) -> None:
+    def __init__(self, dims: Dims, *, amplitude: NotNegative = 1.0) -> None:
         super().__init__(dims)
         self.amplitude = amplitude
         self.table = FixedTable(partial(_rows, d_model=dims.d_model, amplitude=amplitude), dims.max_len)
