@@ -24,7 +24,7 @@ NEEDS = {"optuna": "optuna", "ray": "ray.tune"}
 
 def measure(quick: bool) -> list[Table]:
     """Rounds in which every way takes its turn; each is a process of its own, start-up included."""
-    steps, rounds = (30, 1) if quick else (300, 3)
+    steps, rounds = (100, 1) if quick else (300, 3)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["BENCHMARK_SCRATCH"] = folder
         work = {"ours": lambda: _ours(Path(folder), steps)} | _others(steps)
