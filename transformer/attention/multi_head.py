@@ -79,8 +79,7 @@ class MultiHeadAttention(nn.Module):
         self, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, cache: LayerCache | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, and keys and values of the whole sequence so far, by head."""
-        batch, length, width = q.shape
-        if self.packed and q is k and k is v and batch * length >= 3 * width:  # else joining the weights costs more
+        if self.packed and q is k and k is v:
             q_BHLK, k_BHLK, v_BHLK = self._packed(q)
         else:
             q_BHLK, k_BHLK, v_BHLK = self.heads(self.query(q)), self.heads(self.key(k)), self.heads(self.value(v))
