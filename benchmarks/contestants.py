@@ -1,6 +1,6 @@
 """Twelve runs (four learning rates, three seeds) as one would do them without the suite; a process for each way.
 
-    python -m benchmarks.contestants sequential|one_thread|optuna|ray --steps 150
+    python -m benchmarks.contestants sequential|one_thread|optuna|ray --steps 150 --width 64
 
 All train the suite's own model on its own batches with the same optimiser, schedule, clipping and evaluation, so that
 only the way of running them differs. None writes, resumes, logs or checks anything.
@@ -17,7 +17,7 @@ LRS, SEEDS = (1e-3, 3e-3, 1e-2, 3e-2), (0, 1, 2)
 GRID = [(lr, seed) for lr in LRS for seed in SEEDS]
 
 
-def train(lr: float, seed: int, steps: int) -> dict[str, float]:
+def train(lr: float, seed: int, steps: int, width: int = 64) -> dict[str, float]:
     """One run: the plainest loop."""
     from torch import nn
 
@@ -30,11 +30,11 @@ def train(lr: float, seed: int, steps: int) -> dict[str, float]:
     from experiments.training.schedules import SCHEDULES, Horizon
     from transformer.models import build
 
-    config = RunConfig().replace({"train.lr": lr, "train.steps": steps, "seed": seed})
+    config = RunConfig().replace({"train.lr": lr, "train.steps": steps, "model.d_model": width, "seed": seed})
     task = build_task(config.task)
     model = build(config.model, seed=seed, **model_arguments(task)).train()
     optimiser = adamw(model, config.train)
-    schedule = SCHEDULES.build(config.train.schedule, Horizon(lr, config.train.warmup_steps(), steps))
+    schedule = SCHEDULES.build(config.train.schedule, Horizon(lr, config.train.warmup_steps(), steps, width))
     for step in range(steps):
         batch = task.train_batch(seed, step, config.train.batch_size)
         loss = summed_loss(logits_of(model, batch), batch.targets) / batch.targets.numel()
@@ -48,20 +48,20 @@ def train(lr: float, seed: int, steps: int) -> dict[str, float]:
     return scores | evaluate(model, task.evaluations("test", seed), "test")
 
 
-def sequential(steps: int) -> list[float]:
+def sequential(steps: int, width: int) -> list[float]:
     """One after another in one process, with torch's default threads."""
-    return [train(lr, seed, steps)["test/loss"] for lr, seed in GRID]
+    return [train(lr, seed, steps, width)["test/loss"] for lr, seed in GRID]
 
 
-def one_thread(steps: int) -> list[float]:
+def one_thread(steps: int, width: int) -> list[float]:
     """The same with one thread: on a busy machine two threads that wait for each other are slower than one."""
     import torch
 
     torch.set_num_threads(1)
-    return sequential(steps)
+    return sequential(steps, width)
 
 
-def optuna(steps: int) -> list[float]:
+def optuna(steps: int, width: int) -> list[float]:
     """A grid study with n_jobs=2: two Python threads."""
     import optuna
 
@@ -74,13 +74,13 @@ def optuna(steps: int) -> list[float]:
 
     def objective(trial: Any) -> float:
         lr, seed = trial.suggest_categorical("lr", list(LRS)), trial.suggest_categorical("seed", list(SEEDS))
-        return train(lr, seed, steps)["test/loss"]
+        return train(lr, seed, steps, width)["test/loss"]
 
     study.optimize(objective, n_trials=len(GRID), n_jobs=2)
     return [trial.value for trial in study.trials]
 
 
-def ray(steps: int) -> list[float]:
+def ray(steps: int, width: int) -> list[float]:
     """Ray Tune's grid search, one CPU a trial."""
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
     import ray as cluster
@@ -90,7 +90,7 @@ def ray(steps: int) -> list[float]:
                  runtime_env={"env_vars": {"PYTHONPATH": os.getcwd()}})
 
     def trial(config: dict[str, Any]) -> None:
-        tune.report({"loss": train(config["lr"], config["seed"], steps)["test/loss"]})
+        tune.report({"loss": train(config["lr"], config["seed"], steps, width)["test/loss"]})
 
     space = {"lr": tune.grid_search(list(LRS)), "seed": tune.grid_search(list(SEEDS))}
     found = tune.Tuner(
@@ -108,8 +108,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--width", type=int, default=64)
     asked = parser.parse_args()
-    losses = WAYS[asked.way](asked.steps)
+    losses = WAYS[asked.way](asked.steps, asked.width)
     assert len(losses) == len(GRID), f"{len(losses)} of {len(GRID)} runs ended"
     print(min(losses))
     return 0

@@ -19,15 +19,21 @@ NAMES = {
     "sequential": "plain sequential loop, default threads", "one_thread": "plain sequential loop, one thread",
     "optuna": "Optuna, n_jobs=2", "ray": "Ray Tune, 2 CPUs",
 }
+WIDTHS = (64, 16)
 NEEDS = {"optuna": "optuna", "ray": "ray.tune"}
 
 
 def measure(quick: bool) -> list[Table]:
-    """Rounds in which every way takes its turn; each is a process of its own, start-up included."""
+    """The default model, and one so small that more threads hardly help it."""
     steps, rounds = (100, 1) if quick else (300, 3)
+    return [_compared(width, steps, rounds) for width in WIDTHS]
+
+
+def _compared(width: int, steps: int, rounds: int) -> Table:
+    """Rounds in which every way takes its turn; each is a process of its own, start-up included."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["BENCHMARK_SCRATCH"] = folder
-        work = {"ours": lambda: _ours(Path(folder), steps)} | _others(steps)
+        work = {"ours": lambda: _ours(Path(folder), steps, width)} | _others(steps, width)
         ran: dict[str, list[Ran]] = {name: [] for name in work}
         names = list(work)
         for turn in range(rounds):
@@ -41,19 +47,21 @@ def measure(quick: bool) -> list[Table]:
         rows.append([NAMES[name], f"{statistics.median(seconds[name]):.1f}", processor[name], spread(pairs)])
     share = [ours / loop for ours, loop in zip(seconds["ours"], seconds["sequential"], strict=True)]
     says = (
-        f"{len(LRS)} learning rates x {len(SEEDS)} seeds, {steps} steps of the default model, validation every 100 "
-        f"steps and a test at the end; wall time from the shell, start-up included; rounds: {rounds}; default workers. "
-        f"This suite also writes, checks and can resume every run. It takes {spread(share)} of the plain loop's time."
+        f"{len(LRS)} learning rates x {len(SEEDS)} seeds, {steps} steps of 32 x 64 tokens, validation every 100 steps "
+        f"and a test at the end; wall time from the shell, start-up included; rounds: {rounds}; default workers. This "
+        f"suite also writes, checks and can resume every run. It takes {spread(share)} of the plain loop's time."
     )
     missing = [NAMES[name] for name in NEEDS if name not in work]
     notes = [f"not measured, since not installed: {', '.join(missing)}"] if missing else []
-    return [Table("Whole experiments", says, ["way", "seconds", "processor seconds", "over this suite"], rows, notes)]
+    header = ["way", "seconds", "processor seconds", "over this suite"]
+    return Table(f"Whole experiments, 2 x {width}", says, header, rows, notes)
 
 
-def _ours(folder: Path, steps: int) -> Ran:
+def _ours(folder: Path, steps: int, width: int) -> Ran:
     content = {
         "name": "twelve", "question": "Which learning rate is best?", "seeds": len(SEEDS),
-        "baseline": {"train": {"steps": steps, "lr": LRS[0]}}, "vary": {"train.lr": list(LRS[1:])},
+        "baseline": {"model": {"d_model": width}, "train": {"steps": steps, "lr": LRS[0]}},
+        "vary": {"train.lr": list(LRS[1:])},
     }
     file, results = folder / "twelve.yaml", folder / "results"
     file.write_text(json.dumps(content))  # JSON is YAML
@@ -63,9 +71,10 @@ def _ours(folder: Path, steps: int) -> Ran:
     return ran
 
 
-def _others(steps: int) -> dict[str, Callable[[], Ran]]:
+def _others(steps: int, width: int) -> dict[str, Callable[[], Ran]]:
+    options = ("--steps", str(steps), "--width", str(width))
     return {
-        name: lambda name=name: in_process("-m", "benchmarks.contestants", name, "--steps", str(steps))
+        name: lambda name=name: in_process("-m", "benchmarks.contestants", name, *options)
         for name in NAMES if name not in NEEDS or _installed(NEEDS[name])
     }
 
