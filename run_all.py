@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,16 +95,27 @@ def inside(
 def claims(
     name: Annotated[str | None, typer.Argument(help="One claim; default all.")] = None,
     preset: Annotated[str, typer.Option(help="quick or standard.")] = "quick",
+    budget: Annotated[str | None, typer.Option(help="Begin no look that would not end within it: 30m, 2h.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write a summary to keep: verdicts, scores, curves.")] = None,
     results: Results = RESULTS, workers: Workers = None, device: Device = "auto", wandb: Wandb = "off",
     json: Json = False,
 ) -> None:
     """Decide well-known sentences about transformers: SUPPORTED, REFUTED or INCONCLUSIVE."""
     from analysis.verdicts import markdown, released, verdicts
+    from analysis.verdicts.summary import summarise
     from experiments.commands.claims import command
+    from experiments.commands.launch import command_line
     from experiments.commands.run import Launch
 
+    def keep(names: Sequence[str], found: Sequence[Any]) -> Path:
+        return summarise(export or results, results, names, found, command_line())
+
     launch = Launch(results=results, workers=workers, device=device, wandb=wandb, quiet=True, as_json=json)
-    raise typer.Exit(command(name, launch, preset, decide=verdicts, release=released, table=markdown))
+    code = command(
+        name, launch, preset, decide=verdicts, release=released, table=markdown, budget=budget,
+        keep=keep if export else None,
+    )
+    raise typer.Exit(code)
 
 
 @app.command()

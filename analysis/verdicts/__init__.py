@@ -7,6 +7,7 @@
     gates.py guard.py   robustness, and conditions                     scope.py   how far it reaches
     verdict.py    the answer                                           claim.py   from a folder to its verdicts
     noise.py change.py  noise floor, speed-up at equal loss            table.py   the table of verdicts
+    summary.py    what of it can be committed                      readme.py  the README's table of it
 """
 
 from analysis.verdicts.change import Change, about_change

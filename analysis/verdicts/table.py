@@ -22,9 +22,14 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
 
 def effect(v: Verdict) -> str:
     """`+0.021 (+0.010 to +0.032)`; a ratio without signs; empty for an exact check."""
-    if math.isnan(v.effect):
+    return effect_words(v.effect, v.low, v.high, v.unit)
+
+
+def effect_words(value: float, low: float, high: float, unit: str) -> str:
+    """The same from its numbers."""
+    if math.isnan(value):
         return ""
-    if v.unit == "ratio":
-        return f"{v.effect:.3g} ({v.low:.3g} to {v.high:.3g})"
-    places = decimals((v.high - v.low) / 2) if v.high > v.low else 4
-    return f"{number(v.effect, places, sign=True)} ({interval(v.low, v.high)})"
+    if unit == "ratio":
+        return f"{value:.3g} ({low:.3g} to {high:.3g})"
+    places = decimals((high - low) / 2) if high > low else 4
+    return f"{number(value, places, sign=True)} ({interval(low, high)})"

@@ -151,6 +151,11 @@ class Claim(Frozen):
                     found[arm, lr, task] = {**extra, **changes, **({} if lr is None else {"train.lr": lr})}
         return found
 
+    @property
+    def size(self) -> int:
+        """Runs a seed."""
+        return len({self.variant(*cell) for cell in self.cells()} | {BASELINE})
+
     def variant(self, arm: str, lr: float | None, task: str) -> str:
         """The name of a cell's variant in the experiment."""
         if self._same(self.cells()[arm, lr, task]):

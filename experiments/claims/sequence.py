@@ -34,6 +34,8 @@ Train = Callable[[Experiment], Outcome]  # makes every run of the experiment hav
 Decide = Callable[[Path, str], Sequence[Answer]]  # (results, claim) -> verdicts, from the files alone
 Afford = Callable[[int, int], bool]  # (runs that are there, runs that a look needs in all) -> go on?
 
+BUDGET = "the budget does not reach {} seeds"
+
 
 def anything(have: int, need: int) -> bool:
     """No budget."""
@@ -58,6 +60,11 @@ class Looked:
     outcome: Outcome | None = None
 
     @property
+    def open(self) -> bool:
+        """Whether seeds were left out that may yet settle something."""
+        return bool(self.stopped) and self.runs < self.fixed and not (self.outcome and self.outcome.exit_code)
+
+    @property
     def saved(self) -> int:
         """Runs that were not needed."""
         return self.fixed - self.runs if not self.stopped else 0
@@ -65,18 +72,19 @@ class Looked:
 
 def look_by_look(
     claim: Claim, results: Path, train: Train, decide: Decide, *, afford: Afford = anything,
-    after: Callable[[int], None] = lambda seeds: None,
+    after: Callable[[int], None] = lambda seeds: None, why: str = BUDGET,
 ) -> Looked:
     """Trains look after look until every primary part is settled, the looks end, or the budget does.
 
     Args:
         claim: recorded already. afford: asked before each look. after: called when a look's runs have ended.
+        why: what is said of a look that `afford` refused.
     """
-    cells = len({claim.variant(*cell) for cell in claim.cells()} | {"baseline"})
+    cells = claim.size
     done, answers, outcome, stopped = 0, tuple(decide(results, claim.name)) if not claim.by_seeds else (), None, ""
     for n in claim.looks if claim.by_seeds else ():
         if not afford(cells * done, cells * n):
-            stopped = f"the budget does not reach {n} seeds"
+            stopped = why.format(n)
             break
         outcome = train(claim.experiment(n))
         after(n)

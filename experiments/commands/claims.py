@@ -14,17 +14,23 @@ from experiments.claims.card import STANDARD, Claim
 from experiments.claims.launching import trainer
 from experiments.claims.measured import measure
 from experiments.claims.record import record
-from experiments.claims.sequence import Answer, Decide, Looked, look_by_look
+from experiments.claims.sequence import BUDGET, Afford, Answer, Decide, Looked, anything, look_by_look
+from experiments.claims.spending import Sitting, seconds_missing
 from experiments.commands.run import Launch
+from experiments.config import ConfigError
+from experiments.judge import Budget
 
 MEASURED, VERDICT = "measured.json", "verdict.json"
 Release = Callable[[Sequence[Any]], Sequence[Answer]]
 Table = Callable[[Sequence[Any]], str]
+Keep = Callable[[Sequence[str], Sequence[Any]], Path]
 PRESETS = ("quick", STANDARD)
+TURNS = "every claim has its first look before any has {} seeds"
 
 
 def command(
-    name: str | None, launch: Launch, preset: str, *, decide: Decide, release: Release, table: Table
+    name: str | None, launch: Launch, preset: str, *, decide: Decide, release: Release, table: Table,
+    budget: str | None = None, keep: Keep | None = None,
 ) -> int:
     """Decides one claim, or all of them, and prints verdicts; returns the exit code.
 
@@ -32,56 +38,99 @@ def command(
         name: of a claim; None = every claim that ships.
         launch: how runs are trained. preset: `quick` or `standard`.
         decide, release, table: `verdicts`, `released` and `markdown` of analysis.verdicts.
+        budget: a time; no look begins that would not end within it. None = no limit.
+        keep: writes a summary of everything that was decided, given the names of all claims and their verdicts.
 
     Raises:
-        ConfigError: no such claim or preset.
+        ConfigError: no such claim or preset, or a budget that is not a time.
     """
     console = Console(stderr=launch.as_json, highlight=False, markup=False)
     cards = [claims.get(one).at(preset) for one in ([name] if name else claims.WHERE)]
-    answers: list[Answer] = []
-    code = 0
+    sitting = _sitting(budget, launch)
 
     def say(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
-    for card in sorted(cards, key=lambda card: card.by_seeds):  # certain ones first
-        looked = decide_claim(card, launch, preset, decide, say, brief=name is None)
-        answers += looked.answers
-        code = max(code, looked.outcome.exit_code if looked.outcome else 0)
-        if code == 130:
-            break
-    found = release(answers)
+    looked = decide_all(cards, launch, preset, sitting, decide, say)
+    code = max((one.outcome.exit_code for one in looked.values() if one.outcome), default=0)
+    found = release([answer for one in looked.values() for answer in one.answers])
     if launch.as_json:
         print(json.dumps([answer.to_dict() for answer in found], indent=1))
     if name is None:
         path = launch.results / f"claims-{preset}.md"
         records.write_bytes(path, table(found).encode())
         say(f"{_counted(found)}; table: {path}; everything about one: python run_all.py claims NAME --preset {preset}")
+    if keep is not None:
+        say(f"summary: {keep([card.name for card in cards], found)}")
     return code
 
 
-def decide_claim(
-    card: Claim, launch: Launch, preset: str, decide: Decide, say: Callable[[str], None] = lambda line: None, *,
-    brief: bool = False,
-) -> Looked:
-    """Records a card, measures and trains what it needs, and writes results/<claim>/verdict.json.
+def _sitting(budget: str | None, launch: Launch) -> Sitting:
+    from experiments.runner.devices import slots
 
-    Args:
-        say: is told what a person reads. brief: the verdict and its notes alone.
-    """
+    if budget is None:
+        return Sitting()
+    seconds = Budget.parse(budget).seconds
+    if seconds is None:
+        raise ConfigError([("--budget", f"'{budget}' must be a time here: 600s, 10m or 2h")])
+    workers = len(slots(launch.device, launch.workers, launch.per_gpu))
+    return Sitting(seconds, seconds_missing(launch.results, workers))
+
+
+def decide_all(
+    cards: Sequence[Claim], launch: Launch, preset: str, sitting: Sitting, decide: Decide, say: Callable[[str], None]
+) -> dict[str, Looked]:
+    """Decides every card, certain ones first; each gets its first look before any gets its second."""
+    alone = len(cards) == 1
+    looked: dict[str, Looked] = {}
+    for card in sorted(cards, key=lambda card: card.by_seeds):
+        begin_claim(card, launch, preset, say)
+        afford, why = (sitting.further(card), BUDGET) if alone else (sitting.first(card), TURNS)
+        looked[card.name] = take_looks(card, launch, decide, say, afford=afford, why=why, brief=not alone)
+        if _signalled(looked[card.name]):
+            return looked
+    for card in sorted(cards, key=lambda card: card.size):
+        if alone or not looked[card.name].open or len(card.looks) == 1:
+            continue
+        looked[card.name] = take_looks(card, launch, decide, say, afford=sitting.further(card), why=BUDGET, brief=True)
+        if _signalled(looked[card.name]):
+            break
+    return looked
+
+
+def _signalled(looked: Looked) -> bool:
+    return bool(looked.outcome and looked.outcome.signalled)
+
+
+def begin_claim(card: Claim, launch: Launch, preset: str, say: Callable[[str], None]) -> None:
+    """Records a card, and measures what its exact parts need."""
     for line in record(card, launch.results, again(card, launch.results, preset)):
         say(line)
-    folder = launch.results / card.name
     if card.check:
         found = measure(card.check)
-        records.write_json(folder / MEASURED, {"schema": records.SCHEMA, "hash": card.hash, **found})
+        content = {"schema": records.SCHEMA, "hash": card.hash, **found}
+        records.write_json(launch.results / card.name / MEASURED, content)
         if found["error"]:
             say(f"{card.name}: {found['error']}")
-    looked = look_by_look(card, launch.results, trainer(launch), decide, after=lambda seeds: _probe(card, launch, say))
+
+
+def take_looks(
+    card: Claim, launch: Launch, decide: Decide, say: Callable[[str], None] = lambda line: None, *,
+    afford: Afford = anything, why: str = BUDGET, brief: bool = False,
+) -> Looked:
+    """Trains what a recorded card needs, and writes results/<claim>/verdict.json.
+
+    Args:
+        say: is told what a person reads. afford, why: see `look_by_look`. brief: the verdict and its notes alone.
+    """
+    looked = look_by_look(
+        card, launch.results, trainer(launch), decide, afford=afford, why=why,
+        after=lambda seeds: _probe(card, launch, say),
+    )
     for answer in looked.answers:
         say(_brief(answer) if brief else str(answer))
     _about_seeds(card, looked, say)
-    write_verdict(folder / VERDICT, card, looked)
+    write_verdict(launch.results / card.name / VERDICT, card, looked)
     return looked
 
 
