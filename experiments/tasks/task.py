@@ -71,6 +71,7 @@ class Task:
         bos_id, eos_id: what a decoder starts from and stops at; None = it continues a prompt without end.
         class_names: what each class of a classification task stands for.
         text_metrics: names of the metrics that `score_text` gives; empty = there are none.
+        yardsticks: names of the scores that `yardstick_scores` gives.
     """
 
     architectures: ClassVar[tuple[Literal["decoder", "encoder", "encoder_decoder"], ...]] = ("decoder",)
@@ -87,6 +88,7 @@ class Task:
     eos_id: int | None = None
     class_names: Sequence[str] = ()
     text_metrics: ClassVar[tuple[str, ...]] = ()
+    yardsticks: ClassVar[tuple[str, ...]] = ()
 
     def train_batch(self, seed: int, step: int, batch_size: int) -> Batch:
         """Batch number `step` (from 0) of the training stream of `seed`."""
@@ -121,6 +123,10 @@ class Task:
 
     def score_text(self, references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
         """Metrics of generated text against references, named as in `text_metrics`."""
+        return {}
+
+    def yardstick_scores(self, batches: Sequence[Batch]) -> dict[str, float]:
+        """Text metrics of what needs no model, named WHAT_METRIC, as in `yardsticks`: `copy_chrf` for a copy's chrF."""
         return {}
 
     def overlap(self, seed: int) -> int | None:

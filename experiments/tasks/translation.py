@@ -1,13 +1,11 @@
-"""Translation of sentences, by words or by characters."""
+"""Translation of sentences, by words, characters or pieces of words."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,12 +15,11 @@ from experiments.tasks.rules import at_least, require
 from experiments.tasks.splits import SPLITS, Rows
 from experiments.tasks.tables import hashed_split, members, numbered, read_columns
 from experiments.tasks.task import IGNORE, TASKS, Batch
+from experiments.tasks.tokens import Level, cutter
 from experiments.tasks.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
 
-Level = Literal["word", "char"]
 UNKNOWN = "<unk>"
 FILES = {"train": "train.tsv", "validation": "valid.tsv", "test": "test.tsv"}
-WORD = re.compile(r"\w+(?:[’']\w+)*|[^\w\s]")
 
 
 @TASKS.register("translation")
@@ -31,10 +28,11 @@ class Translation(Pairs):
 
     9,572 training pairs, 533 for validation and 543 for test, less those whose English is already in training. The
     vocabularies are those of the training pairs; what they lack is `<unk>`. References are the sentences as written.
+    `copy_bleu` and `copy_chrf` are the scores of no translation at all, the source sentences as written.
 
     Args:
         pairs_file: a UTF-8 file of your own with `source<TAB>target` lines, split 90/5/5 by a hash of the source.
-        level: words (and punctuation marks) or characters as tokens.
+        level: words (and punctuation marks), characters, or pieces of words (`subword`, byte-pair encoding) as tokens.
         max_vocab: the most frequent tokens of each language that are kept.
         max_tokens: pairs with a longer side are left out; None = all pairs.
         train_rows: how many training pairs are used; None = all.
@@ -43,6 +41,7 @@ class Translation(Pairs):
 
     name = "translation"
     text_metrics = ("bleu", "chrf")
+    yardsticks = ("copy_bleu", "copy_chrf")
     file_options = ("pairs_file",)
 
     def __init__(
@@ -68,7 +67,6 @@ class Translation(Pairs):
         self.sources, self.answers, self.groups, self._table = table.sources, table.answers, table.groups, table
         self.source_vocabulary, self.vocabulary = table.vocabularies
         self.data_files = {f"{path.parent.name}/{path.name}": sha for path, sha in zip(files, stamps, strict=True)}
-        self.level = level
         self.measure()
 
     def members(self, split: str, seed: int) -> Rows:
@@ -77,18 +75,27 @@ class Translation(Pairs):
 
     def encode(self, text: str) -> list[int]:
         """Ids of a source sentence."""
-        return self.source_vocabulary.lookup(apart(text, self.level))
+        return self.source_vocabulary.lookup(self._table.cutters[0].apart(text))
 
     def decode(self, tokens: Sequence[int]) -> str:
         """A target sentence, with the usual blanks around punctuation."""
-        return together(self.vocabulary.decode(tokens), self.level)
+        return self._table.cutters[1].together(self.vocabulary.decode(tokens))
 
     def decode_source(self, tokens: Sequence[int]) -> str:
         """A source sentence, with the usual blanks around punctuation."""
-        return together(self.source_vocabulary.decode(tokens), self.level)
+        return self._table.cutters[0].together(self.source_vocabulary.decode(tokens))
 
     def references(self, batch: Batch) -> list[str]:
         """The target sentences as written in the file, not as far as the vocabulary knows them."""
+        return [pair.target for pair in self._written(batch)]
+
+    def yardstick_scores(self, batches: Sequence[Batch]) -> dict[str, float]:
+        """Scores of the source sentences as written."""
+        pairs = [pair for batch in batches for pair in self._written(batch)]
+        found = self.score_text([pair.target for pair in pairs], [pair.source for pair in pairs])
+        return {f"copy_{name}": value for name, value in found.items()}
+
+    def _written(self, batch: Batch) -> list[_Pair]:
         assert batch.source is not None, "translation batches have a source"
         asked = [[t for t in row if t not in (IGNORE, EOS)] for row in batch.targets.tolist()]
         given = [[t for t in row if t != PAD] for row in batch.source.tolist()]
@@ -117,11 +124,16 @@ class _Sentences:
 
     def __init__(self, files: tuple[Path, ...], level: Level, max_vocab: int, max_tokens: int | None) -> None:
         pairs, most = _own(files[0]) if len(files) == 1 else _shipped(files), max_tokens or float("inf")
-        cut = [(pair, apart(pair.source, level), apart(pair.target, level)) for pair in pairs]
+        learn = [pair for pair in pairs if pair.split == "train"]
+        self.cutters = (
+            cutter(level, (pair.source for pair in learn), max_vocab),
+            cutter(level, (pair.target for pair in learn), max_vocab),
+        )
+        cut = [(pair, self.cutters[0].apart(pair.source), self.cutters[1].apart(pair.target)) for pair in pairs]
         cut = [(pair, source, target) for pair, source, target in cut if max(len(source), len(target)) <= most]
         train = [row for row in cut if row[0].split == "train"]
-        known = [_frequent((row[1] for row in train), max_vocab), _frequent((row[2] for row in train), max_vocab)]
-        join, quiet = " " if level == "word" else "", frozenset((PAD, BOS, EOS))
+        known = [self.cutters[i].known((row[i + 1] for row in train), max_vocab) for i in (0, 1)]
+        join, quiet = self.cutters[0].separator, frozenset((PAD, BOS, EOS))
         self.vocabularies = (
             Vocabulary("translation", ("<pad>", UNKNOWN, *known[0]), join, frozenset((PAD,)), 1),
             Vocabulary("translation", (*SPECIALS, UNKNOWN, *known[1]), join, quiet, len(SPECIALS)),
@@ -131,7 +143,7 @@ class _Sentences:
         self.members, self.groups = members([pair.split for pair, _, _ in cut], sources), np.array(numbered(sources))
         _all_there(files[0], self.members, max_tokens)
         self.sources, self.answers = Table(sources), Table(answers)
-        self.written = {(s, t): row[0].target for s, t, row in zip(sources, answers, cut, strict=True)}
+        self.written = {(s, t): row[0] for s, t, row in zip(sources, answers, cut, strict=True)}
 
 
 @lru_cache(maxsize=4)
@@ -139,18 +151,6 @@ def _load(
     files: tuple[Path, ...], stamps: tuple[str, ...], level: Level, max_vocab: int, max_tokens: int | None
 ) -> _Sentences:
     return _Sentences(files, level, max_vocab, max_tokens)
-
-
-def apart(text: str, level: Level) -> list[str]:
-    """Tokens of a sentence."""
-    return WORD.findall(text) if level == "word" else list(text)
-
-
-def together(text: str, level: Level) -> str:
-    """The sentence of tokens that blanks stand between."""
-    if level == "char":
-        return text
-    return re.sub(r"([¿¡(\[“‘]) ", r"\1", re.sub(r" ([.,;:?!)\]”’])", r"\1", text))
 
 
 class _Pair(NamedTuple):
@@ -170,11 +170,6 @@ def _shipped(files: tuple[Path, ...]) -> list[_Pair]:
 def _own(path: Path) -> list[_Pair]:
     rows = read_columns(path, "task 'translation': pairs_file", 2)
     return [_Pair(hashed_split(source), source, target) for source, target in rows]
-
-
-def _frequent(sentences: Iterable[list[str]], n: int) -> list[str]:
-    counts = Counter(token for sentence in sentences for token in sentence)
-    return sorted(sorted(counts, key=lambda token: (-counts[token], token))[:n])
 
 
 def _all_there(path: Path, rows: dict[str, Rows], max_tokens: int | None) -> None:

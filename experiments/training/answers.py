@@ -17,7 +17,7 @@ from transformer.generation.settings import Decode
 
 
 def text_scores(model: nn.Module, task: Task, sets: Sequence[Evaluation], *, device: str = "cpu") -> dict[str, float]:
-    """The task's text metrics on the first set, named `test/name`; empty where the task has none.
+    """The task's text metrics on the first set, and its yardsticks, named `test/name`; empty where the task has none.
 
     A metric whose package is not installed is left out with a warning: the run is trained by now, and its other
     scores stand.
@@ -27,7 +27,7 @@ def text_scores(model: nn.Module, task: Task, sets: Sequence[Evaluation], *, dev
     references = [text for batch in sets[0].batches for text in task.references(batch)]
     written = [text for batch in sets[0].batches for text in answers(model, task, moved(batch, device))]
     try:
-        found = task.score_text(references, written)
+        found = {**task.score_text(references, written), **task.yardstick_scores(sets[0].batches)}
     except ModuleNotFoundError as error:
         warnings.warn(f"{', '.join(task.text_metrics)} left out: {error}", RuntimeWarning, stacklevel=2)
         return {}
@@ -52,9 +52,9 @@ def prompts(batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def computable(task: Task) -> list[str]:
-    """The text metrics that can be computed here; none when their package is missing."""
+    """The text metrics and yardsticks that can be computed here; none when their package is missing."""
     try:
         task.score_text(["a"], ["a"])
     except ModuleNotFoundError:
         return []
-    return list(task.text_metrics)
+    return [*task.text_metrics, *task.yardsticks]

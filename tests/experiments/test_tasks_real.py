@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from experiments.tasks import IGNORE, TASKS
+from experiments.tasks.files import DATA
 from experiments.tasks.finite import positions
 from experiments.tasks.scan import commands
 from experiments.tasks.spelling import edits
-from experiments.tasks.translation import together
+from experiments.tasks.subwords import Subwords, learned
+from experiments.tasks.tokens import Words, cutter
 from transformer.spec import Spec
 
 
@@ -90,7 +92,7 @@ def test_references_are_the_sentences_as_written(pairs_file):
     assert any("<unk>" in task.decode([t for t in row if t != IGNORE]) for row in batch.targets.tolist())
 
 
-@pytest.mark.parametrize("level", ["word", "char"])
+@pytest.mark.parametrize("level", ["word", "char", "subword"])
 def test_decoder_inputs_are_the_answer_one_later(level):
     task = build("translation", level=level)
     batch = task.train_batch(0, 0, 8)
@@ -102,7 +104,47 @@ def test_decoder_inputs_are_the_answer_one_later(level):
 
 
 def test_sentences_are_put_together_as_people_write_them():
-    assert together("¿ Quién es , pues , este ?", "word") == "¿Quién es, pues, este?"
+    assert Words().together("¿ Quién es , pues , este ?") == "¿Quién es, pues, este?"
+
+
+def test_pieces_of_words_leave_nothing_unknown_and_make_whole_sentences():
+    task = build("translation", level="subword", max_vocab=600)
+    assert 500 < task.vocab_size <= 600 + 4
+    unknown = task.vocabulary.unknown
+    for split in ("validation", "test"):
+        batches = task.evaluations(split, 0)[0].batches
+        assert not any((batch.targets == unknown).any() for batch in batches)
+        wanted = [Words().together(" ".join(Words().apart(text))) for b in batches for text in task.references(b)]
+        assert [task.decode([t for t in row if t != IGNORE]) for b in batches for row in b.targets.tolist()] == wanted
+
+
+def test_the_same_words_are_cut_the_same_way_whatever_the_order_of_sentences():
+    texts = ["low lower lowest", "new newer newest wide wider", "low low new"]
+    one, other = cutter("subword", texts, 20), cutter("subword", texts[::-1], 20)
+    assert one.known([], 20) == other.known([], 20)
+    assert one.apart("lowest newest widest") == other.apart("lowest newest widest")
+
+
+def test_the_most_frequent_neighbours_are_joined_first():
+    counts = {"aab": 3, "ab": 2, "aaaa": 1}  # pairs: ▁a a 4, a b 3, ▁a b 2, a a 2 ...
+    assert learned(counts, 1) == [("▁a", "a")]
+    assert learned(counts, 2)[1] == ("▁aa", "b")
+    subwords = Subwords(counts, size=5)  # three letters (▁a, a, b) and two joins
+    assert subwords.pieces == ("a", "b", "▁a", "▁aa", "▁aab")
+    assert [subwords.cut(word) for word in ("aab", "aaaab", "b")] == [("▁aab",), ("▁aa", "a", "a", "b"), ("▁b",)]
+
+
+@pytest.mark.slow  # needs sacrebleu
+def test_the_copy_of_the_source_is_the_yardstick_of_a_translation():
+    task = build("translation")
+    batches = task.evaluations("test", 0)[0].batches
+    found = task.yardstick_scores(batches)
+    assert found.keys() == set(task.yardsticks)
+    lines = (DATA / "bible_en_es" / "test.tsv").read_text(encoding="utf-8").splitlines()
+    written = {target: source for _, source, target in (line.split("\t") for line in lines)}
+    references = [text for batch in batches for text in task.references(batch)]
+    copies = task.score_text(references, [written[text] for text in references])
+    assert found == {f"copy_{name}": pytest.approx(value) for name, value in copies.items()}
 
 
 @pytest.mark.slow  # needs sacrebleu
