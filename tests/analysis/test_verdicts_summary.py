@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import markdown, released, verdicts
-from analysis.verdicts.readme import BEGIN, END, main, rewritten, X import read, summarise
+from analysis.verdicts.readme import BEGIN, END, main, rewritten
+from analysis.verdicts.summary import read, summarise
 from experiments import records
 from tests.analysis.verdict_kit import claim_folder
 
