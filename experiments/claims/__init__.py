@@ -37,6 +37,9 @@ WHERE = {
     "label-smoothing": "training",
     "clipping": "training",
     "scheduled-sampling": "training",
+    "heads-language": "attention",
+    "early-stopping": "training",
+    "amp-quality": "training",
 }
 
 

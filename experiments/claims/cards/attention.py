@@ -106,6 +106,23 @@ claims = (
         presets=quick(150, rates=[]),
     ),
     Claim(
+        name="heads-language",
+        statement="Several heads are better than one in a language model, too.",
+        source="Vaswani et al. 2017, table 3 (A); Michel et al. 2019 for the contrary after training.",
+        scope="character language models of two layers, one total width",
+        baseline=LANGUAGE, rates=RATES,
+        arms={f"{heads} head{'s' * (heads > 1)}": {"model.n_heads": heads} for heads in (4, 1, 2, 8)},
+        parts=[
+            Part(name="four-heads", says="four heads end with a lower loss than one", kind="quality",
+                 rule=difference(less("4 heads", "1 head"), DELTA, LOSS)),
+            Part(name="two-heads", says="two heads end with a lower loss than one", kind="quality", primary=False,
+                 rule=difference(less("2 heads", "1 head"), DELTA, LOSS)),
+            Part(name="eight-heads", says="eight heads end with a lower loss than four", kind="quality", primary=False,
+                 rule=difference(less("8 heads", "4 heads"), DELTA, LOSS)),
+        ],
+        presets=quick_prose(),
+    ),
+    Claim(
         name="linear-attention",
         statement="Linear attention is as good as softmax attention.",
         source="Katharopoulos et al. 2020, arXiv:2006.16236; Arora et al. 2023 for the contrary on recall.",

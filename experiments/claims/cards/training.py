@@ -1,6 +1,6 @@
 """Claims about training: regularisation, clipping, smoothing, sampling its own words."""
 
-from experiments.claims.card import EXACT, Claim, Part, difference, guard, less, more, scaled, term
+from experiments.claims.card import EXACT, Claim, Part, difference, equivalence, guard, less, more, scaled, term
 from experiments.claims.cards.bases import CODE, DELTA, LANGUAGE, LOSS, POINTS, RATES, quick, quick_prose
 from experiments.config import ModelConfig, RunConfig, Spec, TrainConfig
 
@@ -26,6 +26,15 @@ def _dropped(share: float, rows: int | None) -> dict[str, object]:
     return {"model.dropout": share, "task": Spec("language_id", train_rows=rows)}
 
 
+def _stopping(steps: int) -> list[Part]:
+    return [
+        Part(name="loss", says="stopping after three validations without a better loss lowers the test loss",
+             kind="quality", rule=difference(less("stopped", "to the end"), 0.02, "nats per answer")),
+        Part(name="steps", says="it saves a tenth of the steps", kind="quality",
+             rule=difference(less("stopped", "to the end", "cost/steps"), steps / 10, "steps")),
+    ]  # fmt: skip
+
+
 claims = (
     Claim(
         name="dropout-epochs",
@@ -47,6 +56,31 @@ claims = (
                                  "nats per answer")),
         ],
         presets=quick(150),
+    ),
+    Claim(
+        name="early-stopping",
+        statement="Stopping when the validation loss no longer falls prevents overfitting, and saves steps.",
+        source="Prechelt 1998, Early Stopping - But When?; Goodfellow et al. 2016, section 7.8.",
+        scope="an encoder that names the language of a phrase, 200 phrases many times; scored where training ended",
+        baseline=PHRASES.replace({"train.eval_every": 25}), rates=[3e-4, 1e-3, 3e-3],
+        arms={"to the end": {}, "stopped": {"train.patience": 3}},
+        parts=_stopping(400),
+        presets=quick(150, **{
+            "baseline.train.eval_every": 10, "parts": [part.to_dict() for part in _stopping(150)],
+        }),
+    ),
+    Claim(
+        name="amp-quality",
+        statement="Mixed precision changes no result.",
+        source="Micikevicius et al. 2018, arXiv:1710.03740; Kalamkar et al. 2019, arXiv:1905.12322 (bfloat16).",
+        scope="bf16 by autocast on the forward pass, weights and optimiser in fp32",
+        baseline=LANGUAGE, rates=RATES, looks=[10, 20],
+        arms={"fp32": {}, "bf16": {"train.precision": "bf16"}},
+        parts=[
+            Part(name="loss", says="the losses agree within 0.01 nats", kind="quality",
+                 rule=equivalence(less("bf16", "fp32"), DELTA, LOSS)),
+        ],
+        presets=quick_prose(),
     ),
     Claim(
         name="weight-decay",
