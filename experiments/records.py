@@ -7,6 +7,7 @@
                                        failure.json      why the last attempt ended without a result
                                        checkpoint.pt, weights.safetensors, log.txt, lease.json
                                        inside.json       what is inside the trained model, when somebody looked
+                                       inside.jsonl      sizes by layer at each validation, when asked for (--record)
     results/<experiment>/report/                         tables and figures
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 SCHEMA = 1
 EXPERIMENT, CONFIG, METRICS, RESULT = "experiment.json", "config.json", "metrics.jsonl", "result.json"
 FAILURE, LEASE, LOG = "failure.json", "lease.json", "log.txt"
-CHECKPOINT, WEIGHTS, INSIDE = "checkpoint.pt", "weights.safetensors", "inside.json"
+CHECKPOINT, WEIGHTS, INSIDE, BY_STEP = "checkpoint.pt", "weights.safetensors", "inside.json", "inside.jsonl"
 
 
 class Damaged(ValueError):
@@ -104,11 +105,11 @@ def file_digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
 
 
-def read_metrics(directory: Path) -> list[dict[str, Any]]:
-    """Every whole line of metrics.jsonl; a torn last line (a run that was killed) is left out."""
+def read_metrics(directory: Path, name: str = METRICS) -> list[dict[str, Any]]:
+    """Every whole line of metrics.jsonl (or of inside.jsonl); a torn last line (a run that was killed) is left out."""
     rows: list[dict[str, Any]] = []
     try:
-        lines = (directory / METRICS).read_bytes().split(b"\n")
+        lines = (directory / name).read_bytes().split(b"\n")
     except OSError:
         return rows
     for line in lines:

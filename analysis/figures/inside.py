@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from analysis.figures.inside_numbers import activations, logits, memory, random_vectors, scores
 from analysis.figures.inside_positions import positions
+from analysis.figures.inside_steps import by_step
 from analysis.style import PALETTE, SCREEN, empty, figure, save, styled
 from experiments.records import INSIDE, read_json
 
@@ -161,6 +162,6 @@ def _frame(column: int, row: int) -> Any:
 
 
 FIGURES: dict[str, Callable[[Content, float], Figure]] = {
-    "attention": attention_maps, "heads": head_roles, "activations": activations, "logits": logits, "scores": scores,
-    "positions": positions, "random_vectors": random_vectors, "memory": memory,
+    "attention": attention_maps, "heads": head_roles, "activations": activations, "by_step": by_step, "logits": logits,
+    "scores": scores, "positions": positions, "random_vectors": random_vectors, "memory": memory,
 }

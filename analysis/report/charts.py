@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis.compare import Comparison
 from analysis.figures.curves import bands
+from analysis.layers import layer_curves
 from analysis.style import looks
 from analysis.words import metric_label
 
@@ -44,6 +45,22 @@ def run_chart(curve: Mapping[str, Mapping[int, float]], color: str) -> dict[str,
         metrics[metric] = {"value": [[steps[i], _short(curve[metric][steps[i]])] for i in kept]}
     return {"label": {m: metric_label(m) for m in metrics}, "metrics": metrics, "on": ["value"],
             "looks": {"value": {"color": color, "dash": ""}}}  # fmt: skip
+
+
+def layers_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """What inside.jsonl holds, a line a layer; None where nothing was recorded."""
+    curves = layer_curves(rows)
+    names = list(dict.fromkeys(name for found in curves.values() for name in found))
+    look = looks(["", *names])  # black is the baseline's
+    metrics = {
+        label: {name: [[points[i][0], _short(points[i][1])] for i in _indices(len(points), POINTS)]
+                for name, points in found.items()}
+        for label, found in curves.items()
+    }  # fmt: skip
+    return {
+        "label": {label: label for label in metrics}, "metrics": metrics, "on": names,
+        "looks": {n: {"color": look[n].color, "dash": _dash(look[n].dash)} for n in names},
+    } if names else None  # fmt: skip
 
 
 def _points(summary: pd.DataFrame) -> list[list[Any]]:

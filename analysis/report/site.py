@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.load import COSTS, STATUSES, Loaded, ReportError, read_curve
-from analysis.report.charts import run_chart
+from analysis.report.charts import layers_chart, run_chart
 from analysis.report.content import Content, gather
 from analysis.report.experiment import experiment_page, write_files
 from analysis.report.inside import inside_section
@@ -107,7 +107,8 @@ def _run_values(loaded: Loaded, run: Mapping[str, Any], color: str) -> dict[str,
         "config": list(_leaves((stored.config or {}).get("config") or {})),
         "failure": "\n".join(str(failure.get(key) or "") for key in ("error", "traceback")) if failure else "",
         "log": tail(directory / records.LOG), "samples": tail(directory / SAMPLES, 400),
-        "inside": inside_section(directory), "exists": directory.is_dir(),
+        "inside": inside_section(directory),
+        "layers": layers_chart(records.read_metrics(directory, records.BY_STEP)), "exists": directory.is_dir(),
         "directory": f"../../../../{loaded.experiment}/runs/{run['run_id']}/",
         "machine": machine((result or {}).get("environment") or {}),
     }  # fmt: skip

@@ -37,6 +37,8 @@ def command(run: str, text: str | None, results: Path, as_json: bool, *, out: Pa
         console.print(f"  {sample['decode']}: {sample['prompt']!r} -> {sample['text']!r}", markup=False, soft_wrap=True)
     if content["answer"] is not None:
         console.print(f"  answer: {content['answer']}", markup=False)
+    if content["by_step"]:
+        console.print(f"  {_over_steps(content['by_step'])}", markup=False, soft_wrap=True)
     console.print(f"wrote {folder / INSIDE}", markup=False, soft_wrap=True)
     return 0
 
@@ -56,6 +58,17 @@ def look_inside(run: str, text: str | None, results: Path, out: Path | None = No
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / INSIDE, content)
     return folder, content
+
+
+def _over_steps(rows: list[dict[str, float]]) -> str:
+    """What the record of the layers shows at its ends, of the last layer."""
+    first, last = rows[0], rows[-1]
+    told = []
+    for quantity in ("rms", "score_rms", "entropy", "gradient"):
+        name = next((name for name in reversed(last) if name.endswith(f"/{quantity}") and ".layers." in name), None)
+        if name is not None and name in first:
+            told.append(f"{name} {first[name]:.3g} -> {last[name]:.3g}")
+    return f"from step {first['step']} to {last['step']}: " + ", ".join(told)
 
 
 def _highest(scores: dict[str, float]) -> str:

@@ -47,6 +47,7 @@ class Launch:
     shard: str | None = None
     max_failures: int | None = None
     time_limit: float | None = None
+    layers: bool = False
     quiet: bool = False
     as_json: bool = False
 
@@ -154,7 +155,8 @@ def job_maker(prepared: Prepared, launch: Launch) -> Callable[[Planned], Any]:
         run = planned.wanted.run
         assert run is not None
         return Job.of(
-            run, launch.results.absolute(), wandb=launch.wandb, tags=tags, imports=prepared.declared.imports
+            run, launch.results.absolute(), wandb=launch.wandb, tags=tags, imports=prepared.declared.imports,
+            layers=launch.layers,
         )
 
     return make

@@ -71,6 +71,7 @@ def run(
     fail_fast: Annotated[bool, Flag("-x", "--fail-fast", help="Stop at the first failure.")] = False,
     max_failures: Annotated[int | None, Flag(min=1, help="Stop after this many failures.")] = None,
     time_limit: Annotated[float | None, Flag(min=0.1, help="Seconds that one run may take.")] = None,
+    record: Annotated[bool, Flag("--record", help="Also what the layers look like at each validation.")] = False,
     quiet: Quiet = False, json: Json = False,
 ) -> None:
     """Train what is missing. Running the same command again resumes."""
@@ -85,7 +86,7 @@ def run(
         results=results, engine=engine, workers=workers, device=device, per_gpu=per_gpu, replicas=replicas,
         ray_address=ray_address, wandb=wandb, retry_failed=retry_failed, redo=redo, redo_damaged=redo_damaged,
         only=tuple(only or ()), max_failures=1 if fail_fast else max_failures, time_limit=time_limit, quiet=quiet,
-        as_json=json,
+        as_json=json, layers=record,
     )
     raise typer.Exit(command(wanted, launch))
 

@@ -87,13 +87,15 @@ class Case:
 
     Attributes:
         name: as a person calls it. config: what is trained.
-        rows: metrics.jsonl of a stored run. result, failure: its files, where there are any.
+        rows: metrics.jsonl of a stored run. layers: inside.jsonl of it, see by_step.py.
+        result, failure: its files, where there are any.
         weights: its weights, where there are any.
     """
 
     name: str
     config: RunConfig
     rows: Sequence[Mapping[str, float]] = ()
+    layers: Sequence[Mapping[str, float]] = ()
     result: Mapping[str, Any] | None = None
     failure: Mapping[str, Any] | None = None
     weights: Path | None = None

@@ -6,6 +6,7 @@ B batch, H heads, L queries, S keys, D d_model, K d_head, V vocabulary.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from transformer.look import look
 SCHEMA = 1
 MOST_TOKENS, MOST_WEIGHTS = 48, 60_000  # of the maps: what a page can show, and a file should hold
 PICTURE = 64  # rows and columns of a picture of positions
+MOST_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,17 @@ def gather(case: Case, text: str | None = None) -> dict[str, Any]:
         "schema": SCHEMA, "text": text, "tokens": read.tokens, "source_tokens": read.source,
         "maps": maps(model, read), "heads": [asdict(role) for role in roles(model, probe, case.task)],
         "thresholds": THRESHOLDS, "activations": activations(case.fresh(), model, probe),
+        "by_step": _thinned(case.layers),
         "logits": logits(case.fresh(), model, probe), "scores": scores(case.fresh(), model, probe),
         "positions": positions(model, case.config.model.d_model, case.config.model.n_heads, case.task.max_len),
         "random_vectors": random_vectors(), "attention_memory": attention_memory(),
         "samples": samples(case, model, read.batch, text), "answer": answer(case, model, read.batch),
     }
+
+
+def _thinned(rows: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    every = max(1, math.ceil(len(rows) / MOST_STEPS))
+    return [dict(row) for row in rows[::-1][::every][::-1]]
 
 
 def reading(case: Case, text: str | None) -> Text:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from experiments.diagnosis.case import Case
 from experiments.diagnosis.finding import Finding
+from experiments.diagnosis.onset import since
 from experiments.diagnosis.probes import Seen, influence, never_active, rows_of, sizes_of
 from experiments.diagnosis.watch import watched
 from experiments.tasks import Batch
@@ -220,7 +221,8 @@ def _saturated(case: Case, attentions: list[Seen], when: str) -> Iterator[Findin
     yield Finding(
         "saturation", "harmful", f"the softmax is saturated {when}",
         f"{worst}: {shares[worst]:.0%} of rows have a weight above 0.99 (limit {SATURATED:.0%}); scores have a "
-        f"standard deviation of {float(seen.scores[seen.visible].std()):.3g}, near 1 is usual",
+        f"standard deviation of {float(seen.scores[seen.visible].std()):.3g}, near 1 is usual"
+        f"{since(case.layers, f'{worst}/saturated', SATURATED)}",
         f"scores are too large: no scaling by 1/sqrt(d_head) = {d_head**-0.5:.3g}, queries and keys that start too "
         "large, or a step too large",
         "model.scaling=sqrt_d_head, a smaller std or gain of model.init, a smaller train.lr",
@@ -236,7 +238,7 @@ def dead_units(case: Case) -> Iterator[Finding]:
             yield Finding(
                 "dead_units", "harmful", "most units of a feed-forward layer are dead",
                 f"{worst}, {when}: {shares[worst]:.0%} of units are 0 for every token of "
-                f"{min(4, len(case.batches))} batches (limit {DEAD:.0%})",
+                f"{min(4, len(case.batches))} batches (limit {DEAD:.0%}){since(case.layers, f'{worst}/dead', DEAD)}",
                 "their inputs are always negative, so their gradient is zero and they stay so: a large negative bias, "
                 "or a step too large early on", "model.feedforward=gelu or swiglu, a smaller train.lr, longer warm-up",
             )

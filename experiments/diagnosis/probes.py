@@ -115,7 +115,7 @@ def attention_of(model: nn.Module, batch: Batch) -> list[Seen]:
     ]
     with hooked(handles):
         weights = look(model, *arguments(batch)).weights
-    return [_seen(name, weights[name], *asked[name], batch) for name in asked if weights.get(name) is not None]
+    return [seen_of(name, weights[name], *asked[name], batch) for name in asked if weights.get(name) is not None]
 
 
 def _note_scores(name: str, asked: dict[str, Any], module: Attention, inputs: Any, options: dict[str, Any]) -> None:
@@ -123,7 +123,8 @@ def _note_scores(name: str, asked: dict[str, Any], module: Attention, inputs: An
     asked[name] = (q, k, pattern, options["scale"])
 
 
-def _seen(name: str, weights: Tensor, q: Tensor, k: Tensor, pattern: Pattern, scale: float, batch: Batch) -> Seen:
+def seen_of(name: str, weights: Tensor, q: Tensor, k: Tensor, pattern: Pattern, scale: float, batch: Batch) -> Seen:
+    """An attention from what it was given, q (B, H, L, K) and k (B, H, S, K), and the weights that it made."""
     scores = scale * q.float() @ k.float().transpose(-2, -1)
     visible = torch.ones_like(scores, dtype=torch.bool)
     if pattern.causal:
@@ -131,7 +132,7 @@ def _seen(name: str, weights: Tensor, q: Tensor, k: Tensor, pattern: Pattern, sc
     elif pattern.keep is not None:
         visible = visible & pattern.keep
     keep = batch.source_keep if name.startswith("encoder") and batch.source is not None else batch.keep
-    real = torch.ones(scores.shape[0], scores.shape[2], dtype=torch.bool) if keep is None else keep
+    real = scores.new_ones(scores.shape[0], scores.shape[2], dtype=torch.bool) if keep is None else keep
     return Seen(name, weights.float(), scores, visible, real[:, None])
 
 

@@ -59,7 +59,8 @@ def stored(directory: Path, budget: Budget) -> Case:
     weights = directory / records.WEIGHTS
     return Case(
         f"{found.config['experiment']}: {found.config['run_id']}", RunConfig(**found.config["config"]),
-        rows=records.read_metrics(directory), result=found.result, failure=found.failure,
+        rows=records.read_metrics(directory), layers=records.read_metrics(directory, records.BY_STEP),
+        result=found.result, failure=found.failure,
         weights=weights if weights.is_file() and found.result is not None else None, budget=budget,
     )
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from experiments.diagnosis.case import Case
 from experiments.diagnosis.finding import Finding
+from experiments.diagnosis.onset import growth
 from experiments.diagnosis.trial import Trial
 from experiments.diagnosis.watch import by_layer
 
@@ -58,7 +59,7 @@ def divergence(case: Case) -> Iterator[Finding]:
     yield Finding(
         "divergence", "broken", "training diverged",
         f"{told['reason']}; first in: {where}; sizes at the step before: {finite.describe() or 'none'}; gradient "
-        f"norms: {_norms(finite.gradients)}", _rate_cause(case), _rate_change(case),
+        f"norms: {_norms(finite.gradients)}{growth(case.layers)}", _rate_cause(case), _rate_change(case),
     )
 
 

@@ -14,7 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.records import CHECKPOINT, CONFIG, FAILURE, LOG, METRICS, RESULT, WEIGHTS, read_run
+from experiments.records import (
+    BY_STEP,
+    CHECKPOINT,
+    CONFIG,
+    FAILURE,
+    INSIDE,
+    LOG,
+    METRICS,
+    RESULT,
+    WEIGHTS,
+    read_run,
+)
 from experiments.runner import failures, lease
 
 GRACE_SECONDS = 15.0  # what a run may take to write its checkpoint once it was asked to stop
@@ -146,7 +157,7 @@ def _failed(task: Task, stop: Stop, error: BaseException) -> tuple[str, str, dic
 
 def clear(directory: Path) -> None:
     """Removes everything a run left but its log and its lease; the result first, so that half of it is never done."""
-    for name in (RESULT, CHECKPOINT, METRICS, WEIGHTS, FAILURE, CONFIG):
+    for name in (RESULT, CHECKPOINT, METRICS, WEIGHTS, INSIDE, BY_STEP, FAILURE, CONFIG):
         path = directory / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

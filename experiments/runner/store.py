@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.config import digest
 from experiments.experiment import BASELINE
 from experiments.records import (
+    BY_STEP,
     CONFIG,
     EXPERIMENT,
     METRICS,
@@ -115,7 +116,7 @@ def _copy(planned: Planned, source: Path, directory: Path, experiment: str) -> N
     names = {"run_id": wanted.id, "experiment": experiment, "variant": wanted.variant}
     changes = dict(wanted.run.changes) if wanted.run is not None else found.config.get("changes")
     write_json(directory / CONFIG, {**found.config, **names, "changes": changes})
-    for name in (METRICS, WEIGHTS):
+    for name in (METRICS, WEIGHTS, BY_STEP):
         if (source / name).exists():
             temporary = directory / f".{name}.{os.getpid()}.tmp"
             shutil.copyfile(source / name, temporary)

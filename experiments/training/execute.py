@@ -33,6 +33,7 @@ class Job:
         imports: files of the user's own parts, imported first.
         threads: compute threads. On CPU the bits of a result hold for a number of threads.
         checkpoint_seconds, checkpoint_steps: how often it is saved, by time and by steps; None = not.
+        layers: whether inside.jsonl is written; see recorder.py.
     """
 
     run_id: str
@@ -51,6 +52,7 @@ class Job:
     threads: int = 1
     checkpoint_seconds: float | None = 30.0
     checkpoint_steps: int | None = None
+    layers: bool = False
 
     @classmethod
     def of(cls, run: Run, results: Path, **settings: Any) -> Job:
@@ -157,6 +159,7 @@ def _mirrored(
     watchers = Watchers(
         on_progress=lambda moment: report(**told(moment)), should_stop=stop, mirrors=mirrors,
         checkpoint_seconds=job.checkpoint_seconds, checkpoint_steps=job.checkpoint_steps,
+        layers=job.layers,
     )
     try:
         outcome = train(config, directory, run_hash=job.hash, device=device, watchers=watchers)

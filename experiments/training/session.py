@@ -22,6 +22,7 @@ from experiments.training.forward import recompute_activations
 from experiments.training.memory import start_counting
 from experiments.training.optimisers import adamw
 from experiments.training.overlap import check_overlap
+from experiments.training.recorder import Recorder
 from experiments.training.schedules import SAMPLING, SCHEDULES, Horizon, Sampling, Schedule
 from experiments.training.step import Recipe
 from experiments.training.trackers import Guarded, MetricsFile
@@ -53,6 +54,7 @@ class Watchers:
         should_stop: asked after every step; True = write a checkpoint and raise Interrupted.
         checkpoint_seconds, checkpoint_steps: a checkpoint is due after this long, or at multiples of this many steps.
         mirrors: trackers, started and finished by whoever made them.
+        layers: write down what the layers look like before training and at each validation; see recorder.py.
     """
 
     on_progress: Callable[[Moment], None] = lambda moment: None
@@ -61,6 +63,7 @@ class Watchers:
     checkpoint_seconds: float | None = 30.0
     checkpoint_steps: int | None = None
     mirrors: Guarded = field(default_factory=lambda: Guarded([]))
+    layers: bool = False
 
 
 @dataclass
@@ -81,6 +84,7 @@ class Session:
     mirrors: Guarded
     validation: list[Evaluation]
     began: float
+    recorder: Recorder | None = None
     stopped_early: bool = False
     diverged: dict[str, Any] | None = None
     replicas: int = 1  # how many runs train together with this one, itself included
@@ -100,6 +104,11 @@ class Session:
             self.model, sets, split, sequences=self.task.sequence_metrics,
             device=self.recipe.device, precision=self.recipe.precision,
         )
+
+    def look(self) -> None:
+        """Records what the layers look like now, if somebody wants that."""
+        if self.recorder is not None:
+            self.recorder.note(self.progress.step, self.model)
 
     def write(self, row: Mapping[str, float]) -> None:
         """One row, finite numbers only, to metrics.jsonl and the mirrors."""
@@ -125,7 +134,7 @@ def prepare(config: RunConfig, directory: Path, run_hash: str, device: str, watc
     progress = load_checkpoint(directory / CHECKPOINT, run_hash, model, optimiser, device=device)
     horizon = Horizon(train.lr, train.warmup_steps(), train.steps, config.model.d_model)
     sampling = train.scheduled_sampling
-    return Session(
+    run = Session(
         config, directory, run_hash, task, model.train(), optimiser,
         schedule=SCHEDULES.build(train.schedule, horizon),
         sampling=None if sampling is None else SAMPLING.build(sampling, train.steps),
@@ -136,3 +145,8 @@ def prepare(config: RunConfig, directory: Path, run_hash: str, device: str, watc
         validation=task.evaluations("validation", config.seed),
         began=began - progress.seconds,
     )
+    if watchers.layers:
+        run.recorder = Recorder(directory, run.validation, run.recipe, done=progress.step)
+        if not progress.step:
+            run.look()
+    return run

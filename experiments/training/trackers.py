@@ -50,16 +50,18 @@ class Tracker(Protocol):
 
 
 class MetricsFile:
-    """metrics.jsonl: one JSON object a line, append only, buffered. Here an error is an error: this is the record.
+    """metrics.jsonl, or another file of rows: one JSON object a line, append only, buffered. Here an error is an
+    error: this is the record.
 
     Args:
         directory: the run's directory.
         keep: bytes to keep of a file that is there (what the checkpoint had seen); lines after them are cut off, so
             that a resumed run writes none twice. 0 starts anew.
+        name: of the file.
     """
 
-    def __init__(self, directory: Path, *, keep: int = 0) -> None:
-        self.path = directory / METRICS
+    def __init__(self, directory: Path, *, keep: int = 0, name: str = METRICS) -> None:
+        self.path = directory / name
         self.buffer: list[str] = []
         self.flushed = time.monotonic()
         with open(self.path, "ab") as file:

@@ -134,9 +134,16 @@ def log_step(run: Session, result: StepResult, validated: bool) -> None:
         "train/grad_norm": result.grad_norm, **(run.progress.scores if validated and not run.diverged else {}),
     }
     run.write(row)
+    if looked_at(run, validated):
+        run.look()
     if validated:
         run.metrics.flush()
         run.mirrors.flush()
+
+
+def looked_at(run: Session, validated: bool) -> bool:
+    """Layers are recorded with every validation, and where a run diverges."""
+    return run.recorder is not None and (validated or run.over)
 
 
 def checkpoint_due(run: Session, watchers: Watchers, saved: float) -> bool:
@@ -151,6 +158,8 @@ def checkpoint_due(run: Session, watchers: Watchers, saved: float) -> bool:
 def save(run: Session) -> None:
     """Metrics first, then the checkpoint that knows how long they are."""
     run.metrics.flush(sync=True)
+    if run.recorder is not None:
+        run.recorder.rows.flush(sync=True)
     run.progress.metrics_bytes, run.progress.seconds = run.metrics.size, run.seconds()
     save_checkpoint(run.directory / CHECKPOINT, run.run_hash, run.model, run.optimiser, run.progress)
 

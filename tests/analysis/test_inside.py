@@ -10,6 +10,9 @@ from matplotlib import image as mpl_image
 from analysis.figures.inside import FIGURES, WEIGHT, attention_maps, draw, head_roles, matrix, short_name
 from analysis.figures.inside_numbers import activations, logits, memory, random_vectors, scores
 from analysis.figures.inside_positions import positions
+from analysis.figures.inside_steps import by_step
+from analysis.layers import layer_curves
+from analysis.report.charts import layers_chart
 from analysis.report.inside import inside_section, png
 from analysis.style import ONE_COLUMN
 from experiments.records import INSIDE, Damaged, write_json
@@ -209,3 +212,48 @@ def test_map_images_hold_the_weights(tmp_path):
     assert image.shape[:2] == (2, 2)
     expected = np.array([[WEIGHT(value / 100)[:3] for value in row] for row in weights.tolist()])
     assert np.abs(image[..., :3] - expected).max() < 0.01
+
+
+def by_step_rows():
+    return [
+        {"step": step, "decoder.layers.0/rms": 0.01 * 10**step, "decoder.layers.1/rms": 0.02 * 10**step,
+         "decoder.layers.0.self_attention/entropy": 1 - 0.1 * step, "decoder.layers.0.feedforward/dead": 0.0,
+         "encoder.layers.0/gradient": 1.0, "decoder.final_norm/gradient": 0.5, "logits/sure": 0.1 * step,
+         "decoder.layers.0/unknown": 7.0}
+        for step in (0, 1, 2)
+    ]  # fmt: skip
+
+
+def test_a_quantity_has_a_line_for_each_layer():
+    curves = layer_curves(by_step_rows())
+    assert curves["residual stream, root mean square"] == {
+        "layer 1": [(0, 0.01), (1, 0.1), (2, 1.0)], "layer 2": [(0, 0.02), (1, 0.2), (2, 2.0)],
+    }  # fmt: skip
+    assert list(curves["gradient norm on the recorded batch"]) == ["encoder layer 1", "final norm"]
+    assert curves["mean probability of the likeliest token"] == {"logits": [(0, 0.0), (1, 0.1), (2, 0.2)]}
+    assert not [label for label in curves if "unknown" in label]
+    assert layer_curves([]) == layer_curves([{"step": 1}]) == {}
+
+
+def test_layers_over_steps_are_drawn_a_panel_a_quantity():
+    made = by_step({**content(), "by_step": by_step_rows()})
+    panels = [axes for axes in made.axes if axes.has_data()]
+    assert [axes.get_title(loc="left") for axes in panels] == list(layer_curves(by_step_rows()))
+    stream = panels[0]
+    assert stream.get_yscale() == "log"
+    assert [line.get_label() for line in stream.get_lines()] == ["layer 1", "layer 2"]
+    assert stream.get_lines()[1].get_ydata() == pytest.approx([0.02, 0.2, 2.0])
+    assert made.get_supxlabel() == "optimiser steps"
+
+
+def test_a_run_without_a_record_says_how_to_have_one():
+    (axes,) = by_step(content()).axes
+    assert axes.texts[0].get_text() == "the layers were not recorded while it trained; run with --record for that"
+
+
+def test_a_run_page_is_given_the_layers_with_a_look_for_each():
+    chart = layers_chart(by_step_rows())
+    assert chart["metrics"]["residual stream, root mean square"]["layer 2"] == [[0, 0.02], [1, 0.2], [2, 2.0]]
+    assert chart["on"] == ["layer 1", "layer 2", "encoder layer 1", "final norm", "logits"]
+    assert len({(look["color"], look["dash"]) for look in chart["looks"].values()}) == 5
+    assert layers_chart([]) is None

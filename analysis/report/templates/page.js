@@ -105,7 +105,9 @@
       const pad = (high - low) * 0.05 || Math.abs(high) * 0.05 || 1;
       return [low - pad, high + pad];
     };
+    const keys = [];
     const draw = () => {
+      for (const [name, label] of keys) label.hidden = !(name in data.metrics[select.value]);
       W = Math.max(300, Math.round(box.querySelector(".canvas").clientWidth) || 860);
       H = W < 600 ? 280 : 400;
       svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
@@ -197,6 +199,7 @@
         if (data.looks[name].color === "#000000") swatch.setAttribute("data-dark", "");
         label.append(check, swatch, name);
         key.append(label);
+        keys.push([name, label]);
       }
     }
     draw();

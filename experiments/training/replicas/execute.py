@@ -126,7 +126,7 @@ def _member(job: Job, leader: Job, device: str) -> Member:
         with open(directory / records.LOG, "a") as log:
             log.write(f"--- {now()} trains in the group of {leader.run_id}, whose log has the rest\n")
     try:
-        return Member(job, prepare(config, directory, job.hash, device, Watchers(mirrors=mirrors)))
+        return Member(job, prepare(config, directory, job.hash, device, Watchers(mirrors=mirrors, layers=job.layers)))
     except BaseException:
         mirrors.finish("failed")
         raise

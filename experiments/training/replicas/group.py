@@ -30,6 +30,7 @@ from experiments.training.train import (
     checkpoint_due,
     count,
     log_step,
+    looked_at,
     moment,
     save,
     validate,
@@ -114,6 +115,8 @@ def advance(group: Group) -> StepResult:
         validated = _validate(group, going) if ahead == window - 1 else []
         for run, result in zip(group.runs, results, strict=True):
             if run in going:
+                if looked_at(run, run in validated):
+                    group.hand_back(run)
                 log_step(run, result, run in validated)
     return results[0]
 
