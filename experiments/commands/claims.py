@@ -80,22 +80,28 @@ def _sitting(budget: str | None, launch: Launch) -> Sitting:
 def decide_all(
     cards: Sequence[Claim], launch: Launch, preset: str, sitting: Sitting, decide: Decide, say: Callable[[str], None]
 ) -> dict[str, Looked]:
-    """Decides every card, certain ones first; each gets its first look before any gets its second."""
+    """Decides every card, cheap ones first, so that a budget reaches many; none has a second look before all had one."""
     alone = len(cards) == 1
     looked: dict[str, Looked] = {}
-    for card in sorted(cards, key=lambda card: card.by_seeds):
+    cards = sorted(cards, key=_price)
+    for card in cards:
         begin_claim(card, launch, preset, say)
         afford, why = (sitting.further(card), BUDGET) if alone else (sitting.first(card), TURNS)
         looked[card.name] = take_looks(card, launch, decide, say, afford=afford, why=why, brief=not alone)
         if _signalled(looked[card.name]):
             return looked
-    for card in sorted(cards, key=lambda card: card.size):
+    for card in cards:
         if alone or not looked[card.name].open or len(card.looks) == 1:
             continue
         looked[card.name] = take_looks(card, launch, decide, say, afford=sitting.further(card), why=BUDGET, brief=True)
         if _signalled(looked[card.name]):
             break
     return looked
+
+
+def _price(card: Claim) -> int:
+    """Steps of the first look; none for what is measured exactly."""
+    return card.size * card.looks[0] * card.baseline.train.steps if card.by_seeds else 0
 
 
 def _signalled(looked: Looked) -> bool:
