@@ -80,7 +80,7 @@ def _sitting(budget: str | None, launch: Launch) -> Sitting:
 def decide_all(
     cards: Sequence[Claim], launch: Launch, preset: str, sitting: Sitting, decide: Decide, say: Callable[[str], None]
 ) -> dict[str, Looked]:
-    """Decides every card, cheap ones first, so that a budget reaches many; none has a second look before all had one."""
+    """Decides every card, cheap ones first so that a budget reaches many; all have a first look before any a second."""
     alone = len(cards) == 1
     looked: dict[str, Looked] = {}
     cards = sorted(cards, key=_price)
