@@ -143,3 +143,14 @@ def test_a_check_that_breaks_down_supports_nothing(tmp_path, monkeypatch):
     for verdict in decided(tmp_path, "mask-leak").values():
         assert verdict.label == "INCONCLUSIVE"
         assert "ZeroDivisionError" in " ".join(verdict.notes)
+
+
+def test_casts_of_weights_are_no_activations():
+    joined, apart = (memory.training_bytes("fp32", 2, d_model=width) for width in (64, multi_head.JOINED_BELOW))
+    assert joined.casts == 4 * 3 * 64 * 64 * 4  # the joined matrix of each of 4 layers
+    assert apart.casts == 0
+    for width in (64, multi_head.JOINED_BELOW):
+        fp32, bf16 = (memory.training_bytes(precision, 2, d_model=width) for precision in ("fp32", "bf16"))
+        assert bf16.fixed == fp32.fixed
+        assert bf16.casts > fp32.casts
+        assert 0.5 < bf16.activations / fp32.activations < 0.6

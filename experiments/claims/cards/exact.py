@@ -62,10 +62,12 @@ claims = (
         name="amp-halves-memory",
         statement="Mixed precision halves the memory of training.",
         source="Folklore; see pytorch issue 61173 for the contrary.",
-        scope="bytes of weights, gradients, optimiser state and remembered activations, bf16 autocast on CPU",
+        scope="bytes of weights, gradients, optimiser state, remembered activations and casts of weights, bf16 "
+              "autocast on CPU",
         check=f"{HERE}.memory:mixed_precision",
         parts=[
-            Part(name="activations", says="remembered activations shrink", kind="exact", rule=EXACT),
+            Part(name="activations", says="remembered activations shrink, casts of weights left out", kind="exact",
+                 rule=EXACT),
             Part(name="all", says="all bytes of training halve, with few activations and with many", kind="exact",
                  rule=EXACT),
         ],
