@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: report test test-slow check bench clean-venv
+.PHONY: report test test-slow check bench reference clean-venv
 
 report: .venv/core
 	$(BIN)/python run_all.py
@@ -19,6 +19,11 @@ check: .venv/dev
 
 bench: .venv/slow
 	$(BIN)/python -m benchmarks
+
+# The committed verdicts and the README's table of them; goes on where it stopped.
+reference: .venv/core
+	$(BIN)/python run_all.py claims --preset standard --budget 2h --export results/reference
+	$(BIN)/python -m analysis.verdicts.readme
 
 .venv/core: requirements.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is %d.%d" % sys.version_info[:2])'

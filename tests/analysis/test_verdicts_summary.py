@@ -42,6 +42,11 @@ def test_a_summary_holds_verdicts_scores_and_curves_of_every_run(tmp_path):
     assert kept["claims"][0]["verdicts"][0]["label"] == "SUPPORTED"
 
 
+def test_runs_that_were_not_needed_are_counted(tmp_path):
+    readme, _ = summary(tmp_path, runs_saved=30)
+    assert "- 30 runs fewer than" in readme.read_text()
+
+
 def test_what_was_not_run_is_said(tmp_path):
     readme, _ = summary(tmp_path, names=("made-up", "never"), stopped="the budget does not reach 10 seeds")
     text = readme.read_text()
