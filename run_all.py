@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-import io
 import sys
+
+if __name__ == "__main__":  # Ctrl-C while the imports below go on is an interruption like any other
+    sys.excepthook = lambda kind, error, trace: (
+        sys.exit(130) if kind is KeyboardInterrupt else sys.__excepthook__(kind, error, trace)
+    )
+
+import errno
+import io
+import itertools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import typer.core
+from pydantic import ValidationError
 
 from experiments.commands.options import RESULTS, Device, Imports, Json, Results, Wandb, Workers
 from experiments.commands.verbs import VERBS
 from transformer.config import ConfigError
-from transformer.registry import unknown
+from transformer.registry import plain_words, shown, unknown
+
+MAY_BE_EMPTY = ("--prompt", "--text")  # to begin with nothing is a beginning
+LONG = 400  # characters of the longest word that a message shows whole
 
 
 class Verbs(typer.core.TyperGroup):
     """Verbs by name; what is none is told with the nearest, or with the verb that it is an argument of."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if not isinstance(error.__cause__, ValidationError) or error.param is None:
+                raise
+            fault, name = error.__cause__.errors()[0], max(error.param.opts, key=len)
+            rule = plain_words(fault["msg"].partition(", unable to parse")[0])
+            raise ConfigError([(name, f"{shown(fault['input'])} {rule}")]) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         from experiments.catalog import NAMES
@@ -28,6 +51,7 @@ class Verbs(typer.core.TyperGroup):
             raise ConfigError([("", f"'{word}' is an experiment; write: python run_all.py run {word}")])
         if not word.startswith("-") and word not in self.commands:
             raise ConfigError([("", unknown("command", word, self.commands))])
+        _refuse_empty(args)
         return super().resolve_command(ctx, args)
 
 
@@ -164,6 +188,28 @@ def _default(names: tuple[str, ...], results: Path) -> int:
     return max(worst, report_command(None, results, metric=None, as_json=False))
 
 
+def _refuse_empty(words: Sequence[str]) -> None:
+    """An empty value is what a shell makes of a variable that is not set; read as a default it would mislead."""
+    for before, word in itertools.pairwise(words):
+        if before in MAY_BE_EMPTY or word.partition("=")[0] in MAY_BE_EMPTY:
+            continue
+        if not word.strip() or re.fullmatch(r"--[a-z-]+=\s*", word):
+            name = word.partition("=")[0].strip() or (before if before.startswith("-") else "")
+            raise ConfigError([(name, "'' is empty; write a value, or leave it out")])
+
+
+def _say(text: str) -> None:
+    """One error, on standard error; endless words (a name of thousands of letters) are cut."""
+    text = re.sub(rf"\S{{{LONG},}}", lambda word: f"{word[0][:60]}... ({len(word[0])} characters)", text)
+    print("\n       ".join(f"error: {text}".splitlines()), file=sys.stderr)
+
+
+def _memory_ran_out(error: BaseException) -> bool:
+    from experiments.runner.failures import MEMORY_TEXTS
+
+    return isinstance(error, MemoryError) or any(text in str(error).lower() for text in MEMORY_TEXTS)
+
+
 def main() -> None:
     """Runs the command line; a mistake of the user is one message and exit code 2."""
     debug = "--debug" in sys.argv
@@ -176,20 +222,19 @@ def main() -> None:
         if debug:
             raise
         for path, text in error.problems:
-            lines = (f"{path}: {text}" if path else text).splitlines()
-            print("\n       ".join([f"error: {lines[0]}", *lines[1:]]), file=sys.stderr)
+            _say(f"{path}: {text}" if path else text)
         sys.exit(2)
-    except MemoryError as error:
-        if debug:
+    except (MemoryError, RuntimeError) as error:
+        if debug or not _memory_ran_out(error):
             raise
-        print(f"error: not enough memory; choose smaller sizes: {error}".rstrip(": "), file=sys.stderr)
+        _say(f"not enough memory; choose smaller sizes: {error}".rstrip(": "))
         sys.exit(2)
     except OSError as error:
         if debug:
             raise
         place = error.filename2 or error.filename or ""
-        print(f"error: {error.strerror or error}: {place}".rstrip(": "), file=sys.stderr)
-        sys.exit(1)
+        _say(f"{error.strerror or error}: {place}".rstrip(": "))
+        sys.exit(2 if error.errno == errno.ENAMETOOLONG else 1)
     except KeyboardInterrupt:
         sys.exit(130)
 

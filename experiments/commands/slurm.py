@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -16,9 +17,11 @@ def command(declared: Declared, results: Path, output: Path, cluster: Cluster) -
     """Writes the script and says how to submit it."""
     prepared = prepare(declared, results)
     front_door = Path(sys.argv[0]).resolve()
-    words = [sys.executable, str(front_door), "worker", *asked(sys.argv[2:]), "--results", str(results.resolve())]
-    write_script(output, prepared.plan, cluster, words, setup=[f"cd {front_door.parent}"])
-    print(f"{len(prepared.runs)} runs in {cluster.tasks} shares; submit with: sbatch {output}")
+    typed = sys.argv[sys.argv.index("slurm") + 1 :]
+    words = [sys.executable, str(front_door), "worker", *asked(typed), "--results", str(results.resolve())]
+    # where it was typed, since the experiment's file and its data may be named from there
+    write_script(output, prepared.plan, cluster, words, setup=[f"cd {shlex.quote(str(Path.cwd()))}"])
+    print(f"{len(prepared.runs)} runs in {cluster.tasks} shares; submit with: sbatch {shlex.quote(str(output))}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Sequence
@@ -11,6 +12,10 @@ from pathlib import Path
 from experiments.config import ConfigError
 from experiments.records import write_bytes
 from experiments.runner.plan import Plan
+from transformer.registry import shown
+
+LONGEST_HOURS, MOST_GB = 24 * 365, 1_000_000  # beyond these a number is a slip
+FIRST_LINE = "#!/bin/bash"
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ def script(plan: Plan, cluster: Cluster, command: Sequence[str], *, setup: Seque
         setup: shell lines to run before it, such as `module load python`.
 
     Raises:
-        ConfigError: fewer than one task, more tasks than runs, or a limit that is not positive.
+        ConfigError: fewer than one task, more tasks than runs, a limit that cannot be meant, or a text that would break
+            out of its line of the script.
     """
     _check(plan, cluster)
     logs = (plan.results.absolute() / plan.experiment / "slurm").as_posix()
@@ -59,7 +65,7 @@ def script(plan: Plan, cluster: Cluster, command: Sequence[str], *, setup: Seque
         f"--time={max(1, round(cluster.hours * 60))}",
         f"--cpus-per-task={cluster.cpus}",
         f"--mem={cluster.memory_gb}G",
-        f"--output={logs}/%A_%a.txt",
+        f"--output={shlex.quote(logs.replace('%', '%%') + '/%A_%a.txt')}",
         "--open-mode=append",
         "--requeue",
         "--signal=B:TERM@60",
@@ -69,7 +75,7 @@ def script(plan: Plan, cluster: Cluster, command: Sequence[str], *, setup: Seque
         *cluster.extra,
     ]
     lines = [
-        "#!/bin/bash",
+        FIRST_LINE,
         *(f"#SBATCH {line}" for line in asked),
         f"# {len(plan.runs)} runs of '{plan.experiment}' in {cluster.tasks} shares. Submit it again to resume: only",
         "# what is missing runs. Slurm sends TERM a minute before the end; the run then writes its checkpoint.",
@@ -86,9 +92,11 @@ def write_script(
     """Writes the script of `script`, and makes the folder that its output goes to; returns the path.
 
     Raises:
-        ConfigError: see `script`. OSError: a folder cannot be written.
+        ConfigError: see `script`; or the path is a folder, or a file that no earlier call wrote.
+        OSError: a folder cannot be written.
     """
     text = script(plan, cluster, command, setup=setup)
+    _check_place(path)
     (plan.results / plan.experiment / "slurm").mkdir(parents=True, exist_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, text.encode())
@@ -102,19 +110,35 @@ def shard(text: str) -> tuple[int, int]:
     Raises:
         ConfigError: it is not two whole numbers with 0 <= share < shares.
     """
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     index, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if index >= count:
         raise ConfigError([("--shard", f"'{text}' must be SHARE/SHARES with 0 <= SHARE < SHARES, such as 0/16")])
     return index, count
 
 
+def _check_place(path: Path) -> None:
+    """A slip of the pen must not cost a file, such as the experiment's own."""
+    if path.is_dir():
+        raise ConfigError([("--output", f"'{path}' is a folder; name a file, such as {path / 'ablation.sbatch'}")])
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        if not path.read_bytes().startswith(f"{FIRST_LINE}\n#SBATCH ".encode()):
+            raise ConfigError([("--output", f"'{path}' is there and is no sbatch script; name another file")])
+
+
 def _check(plan: Plan, cluster: Cluster) -> None:
-    problems = [
-        (name, f"{value} must be more than 0")
-        for name, value in (("--hours", cluster.hours), ("--cpus", cluster.cpus), ("--memory-gb", cluster.memory_gb))
-        if not value > 0
+    limits = (
+        ("--hours", cluster.hours, LONGEST_HOURS), ("--cpus", cluster.cpus, 10_000),
+        ("--memory-gb", cluster.memory_gb, MOST_GB),
+    )
+    problems = [(n, f"{v:g} must be more than 0 and at most {most:g}") for n, v, most in limits if not 0 < v <= most]
+    names = (("--partition", cluster.partition), ("--account", cluster.account))
+    problems += [
+        (option, f"{shown(name)} must be a name as the cluster knows it, without spaces and quotes")
+        for option, name in names if name is not None and not re.fullmatch(r"[\w.,@:+-]+", name)
     ]
+    if not str(plan.results.absolute()).isprintable():
+        problems.append(("--results", f"{shown(str(plan.results))} must be one line of printable characters"))
     most = max(1, len(plan.runs))
     if not 1 <= cluster.tasks <= most:
         problems.append(("--tasks", f"{cluster.tasks} must be between 1 and {most}, the number of runs"))

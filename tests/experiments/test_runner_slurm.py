@@ -63,15 +63,47 @@ def test_impossible_wishes_are_all_named_at_once(tmp_path):
     with pytest.raises(ConfigError) as caught:
         written(tmp_path, Cluster(tasks=13, hours=0, gpus=4, at_once=0))
     assert caught.value.problems == [
-        ("--hours", "0 must be more than 0"),
+        ("--hours", "0 must be more than 0 and at most 8760"),
         ("--tasks", "13 must be between 1 and 12, the number of runs"),
         ("--gpus", "4 must be 0 or 1: an array task trains one run at a time"),
         ("--at-once", "0 must be at least 1"),
     ]
 
 
+@pytest.mark.parametrize("wish, said", [
+    ({"hours": float("inf")}, "--hours: inf must be more than 0 and at most 8760"),
+    ({"hours": float("nan")}, "--hours: nan must be more than 0 and at most 8760"),
+    ({"memory_gb": 10**10}, "--memory-gb: 1e+10 must be more than 0 and at most 1e+06"),
+    ({"partition": "a b"}, "--partition: 'a b' must be a name as the cluster knows it"),
+    ({"account": "x\n#SBATCH --reservation=theirs"}, "--account: 'x\\n#SBATCH --reservation=theirs' must be a name"),
+])  # fmt: skip
+def test_a_wish_that_no_cluster_can_read_is_refused_before_anything_is_written(tmp_path, wish, said):
+    with pytest.raises(ConfigError) as caught:
+        written(tmp_path, Cluster(tasks=1, **wish))
+    assert said in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_results_folder_with_spaces_and_per_cent_is_named_as_slurm_reads_it(tmp_path):
+    planned = plan.plan("x", make_runs(1, 1), tmp_path / "50 % of it")
+    text = slurm.script(planned, Cluster(tasks=1), ["run_all.py"])
+    assert f"#SBATCH --output='{tmp_path}/50 %% of it/x/slurm/%A_%a.txt'\n" in text
+
+
+def test_a_file_that_is_no_script_is_never_written_over(tmp_path):
+    precious = tmp_path / "my.yaml"
+    precious.write_text("name: q")
+    planned = plan.plan("x", make_runs(1, 1), tmp_path)
+    for place, said in ((precious, "is there and is no sbatch script"), (tmp_path, "is a folder; name a file")):
+        with pytest.raises(ConfigError, match=said):
+            slurm.write_script(place, planned, Cluster(tasks=1), ["run_all.py"])
+    assert precious.read_text() == "name: q"
+    for _ in range(2):  # its own script of last time it may replace
+        assert slurm.write_script(tmp_path / "job.sh", planned, Cluster(tasks=1), ["run_all.py"]).is_file()
+
+
 def test_shares_are_written_as_share_of_shares():
     assert slurm.shard("3/16") == (3, 16)
-    for text in ("16/16", "a/b", "3", "-1/4", "1/0"):
+    for text in ("16/16", "a/b", "3", "-1/4", "1/0", "０/２", f"1/1{'0' * 30}"):
         with pytest.raises(ConfigError, match="must be SHARE/SHARES with 0 <= SHARE < SHARES, such as 0/16"):
             slurm.shard(text)

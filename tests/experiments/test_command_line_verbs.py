@@ -1,0 +1,128 @@
+"""The verbs beside `run` under wrong input: one clear message for each mistake, exit code 2, nothing written or lost."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import run_all
+from tests.experiments.test_command_line import ROOT, call, experiment
+
+ONE_CHANGE = experiment("vary: {model.norm: [none]}", "space: {train.lr: {log: [3e-4, 3e-2]}}")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    return lambda *words: call(*words, monkeypatch=monkeypatch, capsys=capsys)
+
+
+@pytest.fixture
+def refuses(command, place):
+    """What a command line says when it is refused and has touched nothing."""
+    (place / "my.yaml").write_text(ONE_CHANGE)
+
+    def errors(*words):
+        before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+        code, out, err = command(*words)
+        assert (code, out) == (2, ""), err
+        assert all(line.startswith(("error: ", "       ")) for line in err.splitlines()), err
+        assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+        return err
+
+    return errors
+
+
+@pytest.mark.parametrize("words, said", [
+    (["tune", "my.yaml", "--trials", "0"], "error: --trials: '0' must be greater than or equal to 1"),
+    (["tune", "my.yaml", "--trials", "many"], "error: --trials: 'many' must be a whole number"),
+    (["slurm", "my.yaml", "--hours", "long"], "error: --hours: 'long' must be a number"),
+    (["worker", "my.yaml", "--shard", "0/2", "--seeds", "-1"], "error: --seeds: '-1' must be greater than or equal to 1"),
+    (["trace", "my.yaml", "--rows", "1.5"], "error: --rows: '1.5' must be a whole number"),
+    (["run", "my.yaml", "-x", "--max-failures", "0"], "error: --max-failures: '0' must be greater than or equal to 1"),
+])  # fmt: skip
+def test_a_number_of_the_wrong_kind_is_shown_with_its_option_and_rule(refuses, words, said):
+    assert refuses(*words) == f"{said}\n"
+
+
+@pytest.mark.parametrize("words, option", [
+    (["tune", "my.yaml", "--storage", ""], "--storage: "),
+    (["tune", "my.yaml", "--variant", " "], "--variant: "),
+    (["trace", "my.yaml", ""], ""),
+    (["trace", ""], ""),
+    (["generate", "", "--prompt", "a"], ""),
+    (["inside", "x", "--out", ""], "--out: "),
+    (["inside", "x", "--results="], "--results: "),
+    (["slurm", "my.yaml", "--output", ""], "--output: "),
+    (["claims", ""], ""),
+    (["judge", "--set", "model.norm=none", "--experiment", ""], "--experiment: "),
+    (["judge", "--set=model.norm=none", "--budget="], "--budget: "),
+    (["history", "--results", ""], "--results: "),
+])  # fmt: skip
+def test_an_empty_value_is_never_taken_for_a_default(refuses, words, option):
+    assert refuses(*words) == f"error: {option}'' is empty; write a value, or leave it out\n"
+
+
+def test_an_empty_prompt_is_a_prompt(refuses):
+    assert "no run 'x'" in refuses("generate", "x", "--prompt", "")
+
+
+@pytest.mark.parametrize("verb", ["trace", "generate", "inside", "show"])
+def test_a_name_of_thousands_of_letters_is_refused_in_one_short_line(refuses, verb):
+    err = refuses(verb, "x" * 5000, *(["--prompt", "a"] if verb == "generate" else []))
+    assert "x... (5" in err
+    assert len(err) < 500
+
+
+def test_a_script_for_slurm_goes_where_it_was_asked_for(command, place):
+    (place / "my.yaml").write_text(ONE_CHANGE)
+    code, out, _ = command("--debug", "slurm", "my.yaml", "--tasks", "2", "--seeds", "1", "--output", "a b.sbatch")
+    assert (code, out) == (0, "2 runs in 2 shares; submit with: sbatch 'a b.sbatch'\n")
+    script = (place / "a b.sbatch").read_text()
+    assert f"\ncd {place}\n" in script
+    assert f"run_all.py worker my.yaml --seeds 1 --results {place}/results --shard" in script
+
+
+def test_what_torch_cannot_allocate_is_told_as_memory(command, place, monkeypatch):
+    def too_much(*words):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 80000000000000 bytes")
+
+    monkeypatch.setattr("experiments.commands.trace.command", too_much)
+    code, _, err = command("trace", "my.yaml")
+    assert (code, err.startswith("error: not enough memory; choose smaller sizes: ")) == (2, True)
+    monkeypatch.setattr("experiments.commands.trace.command", lambda *words: 1 / 0)
+    monkeypatch.setattr(sys, "argv", ["run_all.py", "trace", "my.yaml"])
+    with pytest.raises(ZeroDivisionError):  # any other fault is ours, and shows where
+        run_all.main()
+
+
+def test_a_file_that_cannot_be_written_is_exit_code_one(command, place, monkeypatch):
+    def full(*words):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "there")
+
+    monkeypatch.setattr("experiments.commands.history.command", full)
+    assert command("history")[::2] == (1, "error: No space left on device: there\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["trace", "components"], ["history"], ["list"]])
+def test_control_c_at_any_moment_of_the_start_leaves_no_traceback(words, tmp_path):
+    for tenth in range(1, 16):
+        process = subprocess.Popen(
+            [sys.executable, ROOT / "run_all.py", *words], cwd=tmp_path, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )
+        time.sleep(0.05 + tenth / 10)
+        process.send_signal(2)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode in (0, 130), err
+        assert "Traceback" not in err
