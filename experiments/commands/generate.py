@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from experiments import records
-from experiments.commands.show import find_run
+from experiments.commands.show import find_run, read_config
 from experiments.config import ConfigError, RunConfig, digest
 from experiments.tasks import Task
 from transformer.generation import Decode
@@ -94,18 +94,13 @@ def load(run_directory: Path, *, device: str = "cpu") -> Trained:
     Raises:
         ConfigError: there is no such run, it has no weights yet, or they or its user's files are damaged or gone.
     """
-    stored = records.read_run(run_directory)
-    if stored.config is None:
-        why = "; ".join(stored.damage) or f"there is no {records.CONFIG}"
-        raise ConfigError([(str(run_directory), f"is no run that can be read: {why}")])
+    stored, config = read_config(run_directory)
     if not (run_directory / records.WEIGHTS).is_file():
         raise ConfigError([(str(run_directory), _no_weights(stored))])
-    _import_parts(run_directory)
-    config = RunConfig(**stored.config["config"])
     problems = config.problems()
     if problems:
         raise ConfigError([(f"{run_directory.name}: {path}", text) for path, text in problems])
-    if digest(config.identity()) != stored.config["hash"]:
+    if digest(config.identity()) != (stored.config or {}).get("hash"):
         warnings.warn(
             f"{run_directory.name}: some part has changed its meaning since this run was trained, so its text may not "
             "be what it learned to write", RuntimeWarning, stacklevel=2,
@@ -142,18 +137,6 @@ def _no_weights(stored: records.Stored) -> str:
     return f"has finished, but its {records.WEIGHTS} is gone; train it again: {again} --redo"
 
 
-def _import_parts(run_directory: Path) -> None:
-    """The user's own components and tasks, as the experiment of this run names them."""
-    from experiments.files import import_file
-
-    try:
-        asked = records.read_json(run_directory.parent.parent / records.EXPERIMENT)
-    except (FileNotFoundError, records.Damaged):
-        return  # a run that was moved out of its experiment: it may well need none
-    for file in asked.get("imports", []):
-        import_file(Path(file))
-
-
 def _with_weights(run_directory: Path, config: RunConfig, device: str) -> Trained:
     from experiments.check import build_task, model_arguments
     from experiments.training.checkpoint import load_weights
@@ -164,10 +147,7 @@ def _with_weights(run_directory: Path, config: RunConfig, device: str) -> Traine
         raise ConfigError([(run_directory.name, f"task '{config.task.name}' is a classification: its model names a "
                             "class and writes no text")])
     model = build(config.model, seed=config.seed, device=device, **model_arguments(task))
-    try:
-        load_weights(run_directory / records.WEIGHTS, model)
-    except ValueError as error:
-        raise ConfigError([("", str(error))]) from None
+    load_weights(run_directory / records.WEIGHTS, model)
     return Trained(config, task, model.eval())
 
 

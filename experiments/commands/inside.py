@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.records import CONFIG, INSIDE, read_json, write_json
+from experiments.records import INSIDE, write_json
 
 
 def command(run: str, text: str | None, results: Path, as_json: bool, *, out: Path | None = None) -> int:
@@ -45,16 +45,17 @@ def command(run: str, text: str | None, results: Path, as_json: bool, *, out: Pa
 
 def look_inside(run: str, text: str | None, results: Path, out: Path | None = None) -> tuple[Path, dict[str, Any]]:
     """Writes inside.json; the folder that it is in, and its content."""
-    from experiments.commands.show import find_run
+    from experiments.commands.options import output_folder
+    from experiments.commands.show import find_run, read_config
     from experiments.diagnosis.case import Budget
     from experiments.diagnosis.inside import gather
     from experiments.diagnosis.target import stored
 
     directory = find_run(results, run)
+    folder = output_folder(out, "--out") if out else directory
+    told = read_config(directory)[0].config or {}
     case = stored(directory, Budget())
-    told = read_json(directory / CONFIG)
     content = {**{name: told[name] for name in ("run_id", "experiment", "variant", "hash")}, **gather(case, text)}
-    folder = out or directory
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / INSIDE, content)
     return folder, content

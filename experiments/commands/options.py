@@ -13,17 +13,22 @@ from experiments.files import Declared, declare
 
 
 def results_folder(results: Path) -> Path:
-    """The folder of --results, when it is one or can become one.
+    """The folder of --results, when it is one or can become one; see `output_folder`."""
+    return output_folder(results, "--results")
+
+
+def output_folder(folder: Path, option: str) -> Path:
+    """The folder that an option names, when it is one or can become one.
 
     Raises:
         ConfigError: it, or what it would lie in, is something else.
     """
-    for place in (results, *results.parents):
+    for place in (folder, *folder.parents):
         if place.is_symlink() and not place.exists():
-            raise ConfigError([("--results", f"'{place}' is a link to nothing; name a folder")])
+            raise ConfigError([(option, f"'{place}' is a link to nothing; name a folder")])
         if place.exists() and not place.is_dir():
-            raise ConfigError([("--results", f"'{place}' is a file; name a folder")])
-    return results
+            raise ConfigError([(option, f"'{place}' is a file; name a folder")])
+    return folder
 
 
 def writable(results: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import records
-from experiments.config import ConfigError
+from experiments.config import ConfigError, RunConfig
 from transformer.registry import did_you_mean
 
 
@@ -47,6 +48,30 @@ def find_run(results: Path, run: str) -> Path:
         raise ConfigError([("", f"'{run}' begins {len(matches)} run ids: {', '.join(matches[:6])}")])
     some = ", ".join(list(known)[:6]) or "none yet"
     raise ConfigError([("", f"no run '{run}' under {results}. {did_you_mean(run, known)}Runs there: {some}")])
+
+
+def read_config(directory: Path) -> tuple[records.Stored, RunConfig]:
+    """What is stored of a run, and its configuration; its user's own parts are imported, as its experiment names them.
+
+    Raises:
+        ConfigError: no configuration that this version can read, or parts that are gone.
+    """
+    from experiments.files import import_file
+
+    stored = records.read_run(directory)
+    told = stored.config or {}
+    if not {"config", "run_id", "experiment", "variant", "hash"} <= told.keys():
+        why = stored.damage[0] if stored.damage else f"there is no {records.CONFIG}"
+        if stored.config is not None:
+            why = f"its {records.CONFIG} has schema {told.get('schema')}, this version writes {records.SCHEMA}"
+        raise ConfigError([(str(directory), f"is no run that can be read: {why}")])
+    with contextlib.suppress(FileNotFoundError, records.Damaged):  # moved out of its experiment, it may well need none
+        for file in records.read_json(directory.parent.parent / records.EXPERIMENT).get("imports", []):
+            import_file(Path(file))
+    try:
+        return stored, RunConfig(**told["config"])
+    except ConfigError as error:
+        raise ConfigError([(f"{directory.name}: {path}".rstrip(": "), text) for path, text in error.problems]) from None
 
 
 def _print(answer: dict[str, Any]) -> None:

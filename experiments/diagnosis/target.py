@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from experiments import records
-from experiments.commands.show import find_run
-from experiments.config import ConfigError, RunConfig
+from experiments.commands.show import find_run, read_config
+from experiments.config import ConfigError
 from experiments.diagnosis.case import Budget, Case
 from experiments.experiment import BASELINE
 from experiments.files import declare, import_file
@@ -51,28 +51,14 @@ def stored(directory: Path, budget: Budget) -> Case:
     Raises:
         ConfigError: its config.json cannot be read, or parts that it names are gone.
     """
-    found = records.read_run(directory)
-    if found.config is None:
-        why = "; ".join(found.damage) or f"there is no {records.CONFIG}"
-        raise ConfigError([(str(directory), f"is no run that can be read: {why}")])
-    _import_parts(directory)
-    weights = directory / records.WEIGHTS
+    found, config = read_config(directory)
+    told, weights = found.config or {}, directory / records.WEIGHTS
     return Case(
-        f"{found.config['experiment']}: {found.config['run_id']}", RunConfig(**found.config["config"]),
+        f"{told['experiment']}: {told['run_id']}", config,
         rows=records.read_metrics(directory), layers=records.read_metrics(directory, records.BY_STEP),
         result=found.result, failure=found.failure,
         weights=weights if weights.is_file() and found.result is not None else None, budget=budget,
     )
-
-
-def _import_parts(directory: Path) -> None:
-    """The user's own components and tasks, as the experiment of this run names them."""
-    try:
-        asked = records.read_json(directory.parent.parent / records.EXPERIMENT)
-    except (FileNotFoundError, records.Damaged):
-        return  # a run that was moved out of its experiment may well need none
-    for file in asked.get("imports", []):
-        import_file(Path(file))
 
 
 def _declared(

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from experiments.config import ConfigError
 from experiments.records import METRICS, write_bytes
 
 FORMAT = 1
@@ -120,7 +121,16 @@ def save_weights(path: Path, model: nn.Module, *, run_hash: str) -> None:
         else:
             first[key] = name
             tensors[name] = tensor.detach().cpu().contiguous()
-    write_bytes(path, save(tensors, metadata={"hash": run_hash, "tied": json.dumps(tied)}))
+    write_bytes(path, _in_order(save(tensors, metadata={"hash": run_hash, "tied": json.dumps(tied)})))
+
+
+def _in_order(content: bytes) -> bytes:
+    """The same file with its header's keys sorted: the library writes metadata in a random order, and two equal runs
+    must leave equal bytes. A file is the length of its header (8 bytes, little endian), the header, the tensors."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return b"".join([len(header).to_bytes(8, "little"), header, memoryview(content)[8 + length :]])
 
 
 def load_weights(path: Path, model: nn.Module) -> None:
@@ -128,7 +138,7 @@ def load_weights(path: Path, model: nn.Module) -> None:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is torn, or holds another model's weights.
+        ConfigError: it is torn, or holds another model's weights.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -137,11 +147,11 @@ def load_weights(path: Path, model: nn.Module) -> None:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             tied = json.loads((file.metadata() or {}).get("tied", "{}"))
     except SafetensorError as error:
-        raise ValueError(f"{path}: unreadable weights ({error})") from None
+        raise ConfigError([(str(path), f"unreadable weights ({error}); train the run again with --redo")]) from None
     try:
         model.load_state_dict({**tensors, **{name: tensors[source] for name, source in tied.items()}})
     except (RuntimeError, KeyError) as error:
-        raise ValueError(f"{path}: weights of another model ({str(error).splitlines()[0]})") from None
+        raise ConfigError([(str(path), f"weights of another model ({str(error).splitlines()[0]})")]) from None
 
 
 def _read(path: Path, device: str) -> dict[str, Any]:

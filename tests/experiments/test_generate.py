@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import run_all
 from experiments import records
 from experiments.commands.generate import command, generate, load, write
 from experiments.config import ConfigError, RunConfig, Spec
@@ -194,3 +196,17 @@ def test_a_run_of_the_users_own_task_brings_its_file(tmp_path: Path, monkeypatch
     records.write_json(tmp_path / "own" / records.EXPERIMENT, {**asked, "imports": [str(tmp_path / "gone.py")]})
     with pytest.raises(ConfigError, match=r"cannot import '.*gone.py': no such Python file"):
         generate(directory, ["a"], Decode(max_new_tokens=2))
+
+
+@pytest.mark.parametrize("verb", ["generate", "inside", "diagnose"])
+def test_a_run_of_another_version_of_the_suite_is_refused_by_its_schema(verb, tmp_path, monkeypatch, capsys):
+    directory = tmp_path / "q" / "runs" / "baseline-s0-00000000"
+    directory.mkdir(parents=True)
+    records.write_json(tmp_path / "q" / records.EXPERIMENT, {"name": "q"})
+    records.write_json(directory / records.CONFIG, {"schema": 99, "run_id": directory.name})
+    words = [verb, "baseline", "--results", str(tmp_path), *(["--prompt", "a"] if verb == "generate" else [])]
+    monkeypatch.setattr(sys, "argv", ["run_all.py", *words])
+    with pytest.raises(SystemExit) as end:
+        run_all.main()
+    assert end.value.code == 2
+    assert "is no run that can be read: its config.json has schema 99, this version writes 1" in capsys.readouterr().err
