@@ -77,7 +77,7 @@ def llama(
     config = ModelConfig(
         d_model=token.shape[1], n_layers=source.count(r"layers\.(\d+)\."), n_heads=n_heads, bias=False, max_len=max_len,
         d_ff=source.shape("layers.0.mlp.gate_proj.weight")[0], tied=head is None or torch.equal(head, token),
-        positional=Spec("rope", base=base), feedforward=Spec("swiglu"), norm=Spec("rmsnorm", eps=eps),
+        positional=Spec("rope", base=base), feedforward=Spec("swiglu"), norm=Spec("rmsnorm", eps=eps, rounds="gain"),
     )
     ours = {"decoder.embedding.weight": token, "head.weight": _or(head, token)}
     for i in range(config.n_layers):
@@ -110,12 +110,14 @@ def t5(
     Args:
         weights: state dict of `T5ForConditionalGeneration`; heads times head width must be d_model.
         n_heads, max_distance, max_len, eps: what the file does not say.
-        tied: whether the head is the embedding; None = it is when the file has no other.
+        tied: whether the head is the embedding and the hidden states are scaled; None = it is when the file has no
+            other. Files of T5 1.1 without a head, or with a copy of the embedding there, need False.
 
     Raises:
-        ValueError: a tensor is missing, too many, or of the wrong shape.
+        ValueError: a tensor is missing, too many, or of the wrong shape, or the two stacks differ in depth.
     """
     source = _Source(weights, prefix="")
+    source.check_equal_depth(r"encoder\.block\.(\d+)\.", r"decoder\.block\.(\d+)\.")
     token, head = source.take("shared.weight"), source.take_optional("lm_head.weight")
     for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
         source.take_optional(copy)
@@ -127,7 +129,8 @@ def t5(
     config = ModelConfig(
         architecture="encoder_decoder", d_model=token.shape[1], n_layers=source.count(r"encoder\.block\.(\d+)\."),
         n_heads=n_heads, d_ff=d_ff, max_len=max_len, bias=False, tied=tied,
-        logit_scale="inverse_sqrt_d_model" if tied else 1.0, scaling=Spec("none"), norm=Spec("rmsnorm", eps=eps),
+        logit_scale="inverse_sqrt_d_model" if tied else 1.0, scaling=Spec("none"),
+        norm=Spec("rmsnorm", eps=eps, rounds="gain"),
         positional=Spec("relative", buckets=buckets, max_distance=max_distance),
         feedforward=Spec("geglu", approximate="tanh") if gated else Spec("relu"),
     )
@@ -190,6 +193,13 @@ class _Source:
     def count(self, pattern: str) -> int:
         """1 + the largest number that the pattern finds in a name."""
         return 1 + max((int(found[1]) for name in self._names if (found := re.match(pattern, name))), default=0)
+
+    def check_equal_depth(self, encoder: str, decoder: str) -> None:
+        if self.count(encoder) != self.count(decoder):
+            raise ValueError(
+                f"the encoder has {self.count(encoder)} layers and the decoder {self.count(decoder)}; "
+                "models here have one n_layers for both"
+            )
 
     def check_empty(self) -> None:
         if self._left:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -26,18 +27,39 @@ class LayerNorm(Norm):
         return F.layer_norm(x_BLD, self.shape, self.weight, self.bias, self.eps).to(x_BLD.dtype)
 
 
-@NORM.register("rmsnorm", paper="arXiv:1910.07467")
+@NORM.register("rmsnorm", paper="arXiv:1910.07467", added=("rounds",))
 class RMSNorm(Norm):
-    """x / sqrt(mean(x^2) + eps) * weight"""
+    """x / sqrt(mean(x^2) + eps) * weight
 
-    def __init__(self, dims: Dims, *, eps: NotNegative = 1e-6) -> None:
+    Args:
+        rounds: where half precision comes back: at the `end`, or before the `gain` (the multiplication by weight), as
+            in public LLaMA and T5 code. The same in float32 but for the last bit.
+    """
+
+    def __init__(self, dims: Dims, *, eps: NotNegative = 1e-6, rounds: Literal["end", "gain"] = "end") -> None:
         super().__init__(dims)
-        self.eps, self.shape = eps, (dims.d_model,)
+        self.eps, self.shape, self.normed = eps, (dims.d_model,), ROUNDS[rounds]
         self.weight = nn.Parameter(torch.ones(dims.d_model))
 
     def forward(self, x_BLD: Tensor) -> Tensor:
-        precise = torch.promote_types(x_BLD.dtype, torch.float32)  # 300^2 overflows float16
-        return F.rms_norm(x_BLD.to(precise), self.shape, self.weight.to(precise), self.eps).to(x_BLD.dtype)
+        return self.normed(x_BLD, self.shape, self.weight, self.eps)
+
+
+def round_at_the_end(x_BLD: Tensor, shape: tuple[int, ...], weight: Tensor, eps: float) -> Tensor:
+    """In float32 up to the gain included."""
+    precise = torch.promote_types(x_BLD.dtype, torch.float32)  # 300^2 overflows float16
+    return F.rms_norm(x_BLD.to(precise), shape, weight.to(precise), eps).to(x_BLD.dtype)
+
+
+def round_before_the_gain(x_BLD: Tensor, shape: tuple[int, ...], weight: Tensor, eps: float) -> Tensor:
+    """In float32 without the gain."""
+    precise = torch.promote_types(x_BLD.dtype, torch.float32)
+    return F.rms_norm(x_BLD.to(precise), shape, None, eps).to(x_BLD.dtype) * weight.to(x_BLD.dtype)
+
+
+ROUNDS: dict[str, Callable[[Tensor, tuple[int, ...], Tensor, float], Tensor]] = {
+    "end": round_at_the_end, "gain": round_before_the_gain,
+}
 
 
 @NORM.register("none")

@@ -64,6 +64,7 @@ class Entry(Generic[T]):
     cls: type[T]
     paper: str | None
     version: int
+    added: tuple[str, ...] = ()
 
 
 @dataclass
@@ -81,11 +82,15 @@ class Registry(Generic[T]):
     contract: type | None = None
     _entries: dict[str, Entry[T]] = field(default_factory=dict)
 
-    def register(self, name: str, *, paper: str | None = None, version: int = 1) -> Callable[[type[T]], type[T]]:
+    def register(
+        self, name: str, *, paper: str | None = None, version: int = 1, added: tuple[str, ...] = ()
+    ) -> Callable[[type[T]], type[T]]:
         """Class decorator: make `name` mean this class.
 
         Raise `version` when the meaning of a component changes: results made by the old
         meaning then count as stale instead of being mixed with new ones.
+        Name in `added` the options that came when there were results already, whose defaults are what the component
+        did before: at its default such an option is no part of the identity, so those results stand.
 
         Raises:
             ValueError: the name is taken by another class (the message shows both) or cannot be one, the class
@@ -98,12 +103,14 @@ class Registry(Generic[T]):
 
         def add(cls: type[T]) -> type[T]:
             _refuse(self.slot, name, _unfit(cls, self.contract))
+            options = _options(cls)  # type: ignore[arg-type]
+            _refuse(self.slot, name, {f"added names '{key}', which is no option": key not in options for key in added})
             taken = self._entries.get(name)
             if taken is not None and _home(taken.cls) != _home(cls):
                 raise ValueError(
                     f"{self.slot} '{name}' is taken by {_home(taken.cls)}; {_home(cls)} needs another name"
                 )
-            self._entries[name] = Entry(name, cls, paper, version)
+            self._entries[name] = Entry(name, cls, paper, version, added)
             return cls
 
         return add
@@ -174,8 +181,14 @@ class Registry(Generic[T]):
         return found
 
     def identity(self, spec: Spec) -> dict[str, Any]:
-        """What makes a result belong to this component: name, version and every resolved option."""
-        return {"name": spec.name, "version": self.entry(spec.name).version, "options": self.resolve(spec)}
+        """What makes a result belong to this component: name, version and every resolved option.
+
+        Options that were added later count only where they are not at their default: see `register`.
+        """
+        entry, options = self.entry(spec.name), self.resolve(spec)
+        plain = {key for key in entry.added if options[key] == self.options(spec.name)[key].default}
+        kept = {key: value for key, value in options.items() if key not in plain}
+        return {"name": spec.name, "version": entry.version, "options": kept}
 
     def _fill(self) -> None:
         if self.load is not None:

@@ -78,19 +78,21 @@ def test_rmsnorm_eps_stands_inside_the_root(eps, field):
     case.expect(norm(case("x")), field)
 
 
-def test_rmsnorm_in_float32_equals_llama_and_t5():
+@pytest.mark.parametrize("rounds", ["end", "gain"])
+def test_rmsnorm_in_float32_equals_llama_and_t5(rounds):
     case = Case(FILE, "rmsnorm_hf32")
-    norm = RMSNorm(dims(10))
+    norm = RMSNorm(dims(10), rounds=rounds)
     norm.load_state_dict({"weight": case("weight")})
     for field in ("llama", "t5"):
         case.expect(norm(case("x")), field)
 
 
-def test_rmsnorm_in_bf16_multiplies_in_float32_and_then_casts():
+@pytest.mark.parametrize("rounds, field", [("end", "mulcast"), ("gain", "llama")])
+def test_rmsnorm_in_bf16_has_the_gain_in_float32_unless_it_rounds_before(rounds, field):
     case = Case(FILE, "rmsnorm_bf16")
-    norm = RMSNorm(dims(10)).bfloat16()
+    norm = RMSNorm(dims(10), rounds=rounds).bfloat16()
     norm.load_state_dict({"weight": case("weight")})
     out = norm(case("x").bfloat16())
     assert out.dtype == torch.bfloat16
-    case.expect(out, "mulcast")
+    case.expect(out, field)
     assert not torch.equal(out.float(), case("naive"))

@@ -187,6 +187,40 @@ def test_t5(version):
     torch.testing.assert_close(made(source, ids), expected, atol=1e-9, rtol=0)
 
 
+def test_a_t5_with_stacks_of_different_depth_is_refused():
+    w = {name: tensor for name, tensor in t5_weights(gated=False).items() if not name.startswith("decoder.block.1.")}
+    with pytest.raises(ValueError, match="the encoder has 2 layers and the decoder 1; models here have one n_layers"):
+        convert.t5(w, n_heads=H)
+
+
+@pytest.mark.parametrize("rows", ["right", "left"])
+def test_padding_of_whole_models_changes_no_real_token(rows):
+    keep = torch.ones(3, 9, dtype=torch.bool)
+    keep[1, 7:], keep[2, 2:] = False, False
+    keep = keep.flip(1) if rows == "left" else keep
+    ids = torch.randint(0, V, (3, 9))
+    g, shared = gpt2_weights(), llama_weights(1)
+    for made, forward in (
+        (convert.gpt2(g, n_heads=H), lambda row: gpt2_forward(g, row, g["transformer.wte.weight"])),
+        (convert.llama(shared, n_heads=H), lambda row: llama_forward(shared, row, 10000.0, 1)),
+    ):
+        out = made(ids, keep)
+        for row, real in enumerate(keep):
+            torch.testing.assert_close(out[row, real], forward(ids[row, real][None])[0], atol=1e-10, rtol=0)
+
+
+def test_padding_of_t5_on_either_side_changes_no_real_token():
+    w = t5_weights(gated=True)
+    source, ids = torch.randint(0, V, (3, 13)), torch.randint(0, V, (3, 11))
+    ks, kd = torch.ones(3, 13, dtype=torch.bool), torch.ones(3, 11, dtype=torch.bool)
+    ks[0, 9:], ks[1, :6], kd[1, 8:], kd[2, :4] = False, False, False, False
+    made = convert.t5(w, n_heads=H, max_distance=20)
+    out = made.decoder(ids, kd, memory_BSD=made.encode(source, ks), memory_keep=ks)
+    for row in range(3):
+        alone = t5_stack(w, "decoder", ids[row, kd[row]][None], t5_stack(w, "encoder", source[row, ks[row]][None]))
+        torch.testing.assert_close(out[row, kd[row]], alone[0], atol=1e-9, rtol=0)
+
+
 def test_weights_that_do_not_fit_are_refused_by_name():
     w = gpt2_weights()
     with pytest.raises(ValueError, match="the model has no place for h.0.attn.extra"):
