@@ -129,12 +129,13 @@ def claims(
     from analysis.verdicts.summary import summarise
     from experiments.commands.claims import command
     from experiments.commands.launch import command_line
-    from experiments.commands.run import Launch
+    from experiments.commands.run import Launch, check_launch
 
     def keep(names: Sequence[str], found: Sequence[Any]) -> Path:
         return summarise(export or results, results, names, found, command_line())
 
     launch = Launch(results=results, workers=workers, device=device, wandb=wandb, quiet=True, as_json=json)
+    check_launch(launch)  # exact claims train nothing, and come first
     code = command(
         name, launch, preset, decide=verdicts, release=released, table=markdown, budget=budget,
         keep=keep if export else None,

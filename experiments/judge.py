@@ -98,11 +98,12 @@ class Budget:
         Raises:
             ConfigError: it is none of these.
         """
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|runs?)?", text.strip())
-        if not found or not float(found[1]):
+        found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]+)?)\s*(s|m|h|runs?)?", text.strip())
+        in_runs = found is not None and (found[2] or "").startswith("run")
+        if not found or not float(found[1]) or (in_runs and "." in found[1]):
             raise ConfigError([("--budget", f"'{text}' must be a time (600s, 10m, 2h) or a number of runs (20runs)")])
-        if (found[2] or "s").startswith("run"):
-            return cls(runs=int(float(found[1])))
+        if in_runs:
+            return cls(runs=int(found[1]))
         return cls(seconds=float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2] or "s"])
 
 

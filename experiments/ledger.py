@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 LEDGER = "ledger.jsonl"
+VERDICTS = ("SUPPORTED", "REFUTED", "INCONCLUSIVE")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Ledger:
 
     def earlier(self, key: str) -> Mapping[str, Any] | None:
         """The latest line on the same question, a decided one if there is any."""
-        found = [line for line in self.lines if line.get("key") == key]
+        found = [line for line in self.lines if line.get("key") == key and line.get("verdict") in VERDICTS]
         decided = [line for line in found if line.get("verdict") != "INCONCLUSIVE"]
         return next(reversed(decided or found), None)
 
@@ -49,6 +50,10 @@ def append(results: Path, content: Mapping[str, Any]) -> None:
         os.close(file)
 
 
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON, and no line of ours has it")
+
+
 def _ends_torn(file: int) -> bool:
     size = os.fstat(file).st_size
     return size > 0 and os.pread(file, 1, size - 1) != b"\n"
@@ -63,7 +68,7 @@ def read(results: Path) -> Ledger:
     lines, torn = [], 0
     for text in filter(None, raw):
         try:
-            line = json.loads(text)
+            line = json.loads(text, parse_constant=_refused)
         except ValueError:
             line = None
         if isinstance(line, dict):

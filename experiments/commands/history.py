@@ -21,11 +21,13 @@ def command(results: Path, as_json: bool) -> int:
         return 0
     console = Console(highlight=False, markup=False)
     if not found.lines:
-        console.print(f"nothing judged under {results} yet; try: python run_all.py judge --set model.norm=rmsnorm")
+        text = f"nothing judged under {results} yet; try: python run_all.py judge --set model.norm=rmsnorm"
+        console.print(text, markup=False, soft_wrap=True)
     else:
         console.print(_table(found.lines))
     if found.torn:
-        console.print(f"{found.torn} torn line(s) in {results / ledger.LEDGER} could not be read; they stay")
+        text = f"{found.torn} torn line(s) in {results / ledger.LEDGER} could not be read; they stay"
+        console.print(text, markup=False, soft_wrap=True)
     return 0
 
 
@@ -45,4 +47,5 @@ def _effect(line: Mapping[str, Any]) -> str:
         return "-"
     found = f"{line['effect']:+.3g} in {line.get('metric')}"
     low, high = line.get("low"), line.get("high")
-    return f"{found} ({low:+.3g} to {high:+.3g})" if low is not None and high is not None else found
+    known = isinstance(low, int | float) and isinstance(high, int | float)
+    return f"{found} ({low:+.3g} to {high:+.3g})" if known else found

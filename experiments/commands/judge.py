@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +13,17 @@ from typing import Any, Literal
 from rich.console import Console
 
 from experiments import ledger
+from experiments.check import checked_runs
 from experiments.claims.launching import trainer
 from experiments.claims.record import record
 from experiments.claims.sequence import Decide
 from experiments.commands.launch import command_line
-from experiments.commands.run import Launch
+from experiments.commands.run import Launch, check_launch
 from experiments.config import ConfigError, RunConfig
 from experiments.experiment import Experiment
 from experiments.files import assignment, declare, import_file
 from experiments.judge import EXIT, LOOKS, MATTERS, Budget, Describe, Expect, Judged, Question, judge, same
+from transformer.registry import shown
 
 LESS_IS_BETTER = ("loss", "perplexity", "bits_per_token", "error_rate")
 CURVE_POINTS = 5  # validations that the speed-up is read from, at least
@@ -57,8 +61,9 @@ def command(asked: Asked, launch: Launch, *, decide: Decide, describe: Describe)
     Raises:
         ConfigError: something that was typed cannot be.
     """
+    budget = Budget() if asked.budget is None else Budget.parse(asked.budget)
     question, imports = question_of(asked)
-    budget = Budget.parse(asked.budget) if asked.budget else Budget()
+    check_launch(launch)
     say = Console(stderr=launch.as_json, highlight=False, markup=False, soft_wrap=True)
     before = ledger.read(launch.results).earlier(question.key)
     if before is not None and not asked.again and before["verdict"] != "INCONCLUSIVE":
@@ -103,20 +108,47 @@ def question_of(asked: Asked) -> tuple[Question, tuple[str, ...]]:
         import_file(Path(file))
     declared = declare(asked.experiment) if asked.experiment else None
     experiment = declared.experiment if declared else Experiment(name="judge", question="Is it real?")
-    base = dict(assignment(text) for text in asked.base)
-    base |= {"task": assignment(f"task={asked.task}")[1]} if asked.task else {}
+    base = _changes("--base", asked.base)
+    base |= {"task": assignment(f"task={asked.task}")[1]} if asked.task is not None else {}
     baseline = _with_curve(experiment.baseline.replace(base), base)
-    metric = asked.metric or experiment.metric
+    metric = experiment.metric if asked.metric is None else asked.metric
     goal = experiment.goal if metric == experiment.metric else goal_of(metric)
     own = experiment.smallest_effect if metric == experiment.metric else None
-    question = Question(
-        baseline, dict(assignment(text) for text in asked.sets), metric, goal,
-        asked.smallest_effect or own or MATTERS[goal], tuple(asked.looks),
-    )
-    problems = [*baseline.problems(), *((f"--set: {path}", text) for path, text in question.changed.problems())]
+    effect = _effect(asked.smallest_effect) or own or MATTERS[goal]
+    question = Question(baseline, _changes("--set", asked.sets), metric, goal, effect, tuple(asked.looks))
+    problems = baseline.problems() or [(f"--set: {path}", text) for path, text in question.changed.problems()]
     if problems:
         raise ConfigError(problems)
+    if not question.changes_nothing:
+        _check_runs(question)
     return question, (*(declared.imports if declared else ()), *imports)
+
+
+def _changes(option: str, texts: Sequence[str]) -> dict[str, Any]:
+    """`path=value` words as path -> value; two values for one path contradict each other."""
+    found: dict[str, Any] = {}
+    for path, value in map(assignment, texts):
+        if path in found and found[path] != value:
+            told = f"{path} is both {shown(found[path])} and {shown(value)}; judge one of them at a time"
+            raise ConfigError([(option, told)])
+        found[path] = value
+    return found
+
+
+def _effect(given: float | None) -> float | None:
+    if given is None or (given > 0 and math.isfinite(given)):
+        return given
+    raise ConfigError([("--smallest-effect", f"{given:g} must be a finite number more than 0")])
+
+
+def _check_runs(question: Question) -> None:
+    """Whether its runs can be planned and its metric measured, in the words of the options that ask for them."""
+    words = {"metric": "--metric", "baseline.seed": "--base seed", "variants.change": "--set"}
+    try:
+        checked_runs(question.claim().experiment(question.looks[0]))
+    except ConfigError as error:
+        paths = [(re.sub(r"^judge-[0-9a-f]{12}(: )?", "", path), text) for path, text in error.problems]
+        raise ConfigError([(words.get(path, path), text) for path, text in paths]) from None
 
 
 def goal_of(metric: str) -> Literal["min", "max"]:
@@ -159,5 +191,5 @@ def _told_before(before: Mapping[str, Any], launch: Launch) -> int:
 
 def _one_line(line: Mapping[str, Any]) -> str:
     effect = line.get("effect")
-    found = f", effect {effect:+.4g} in {line['metric']}" if isinstance(effect, int | float) else ""
-    return f"{line['change']} is {line['verdict']}{found}, n = {line.get('n', 0)} ({line['when']})"
+    found = f", effect {effect:+.4g} in {line.get('metric')}" if isinstance(effect, int | float) else ""
+    return f"{line.get('change')} is {line.get('verdict')}{found}, n = {line.get('n', 0)} ({line.get('when')})"

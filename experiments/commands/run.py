@@ -68,12 +68,9 @@ def launch_experiment(declared: Declared, launch: Launch) -> tuple[Outcome, Prep
     Raises:
         ConfigError: before anything is written or trained.
     """
-    from experiments.training.wandb_mirror import check_wandb
     from experiments.tuning.calibration import calibrated
 
-    check_wandb(launch.wandb)
-    writable(launch.results)
-    replicas_of(launch.replicas)
+    check_launch(launch)
     engine_of = engine_maker(launch, declared.imports)
     declared = calibrated(declared, launch.results)
     experiment = declared.experiment
@@ -87,6 +84,20 @@ def launch_experiment(declared: Declared, launch: Launch) -> tuple[Outcome, Prep
     stage = Stage(experiment, launch.results, once, lambda request: _tune(declared, launch, request))
     outcome = PROTOCOLS.build(experiment.protocol).carry_out(stage)
     return outcome, launched[-1] if launched else prepare(declared, launch.results)
+
+
+def check_launch(launch: Launch) -> None:
+    """Checks what a person chose about a launch, before anything is written, printed or trained.
+
+    Raises:
+        ConfigError: a folder, device, engine, number or mode that is not here.
+    """
+    from experiments.training.wandb_mirror import check_wandb
+
+    check_wandb(launch.wandb)
+    writable(launch.results)
+    replicas_of(launch.replicas)
+    engine_maker(launch, ())
 
 
 def _tune(declared: Declared, launch: Launch, request: Request) -> Outcome:

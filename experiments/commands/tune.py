@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from experiments.commands.progress import Show
-from experiments.commands.run import Launch, engine_maker
+from experiments.commands.run import Launch, check_launch, engine_maker
 from experiments.files import Declared
 from experiments.records import read_json
 from experiments.runner.events import Outcome
@@ -36,14 +36,13 @@ def command(declared: Declared, launch: Launch, request: Request) -> int:
 
 def tune(declared: Declared, launch: Launch, request: Request) -> tuple[Outcome, dict[str, Any]]:
     """Carries out the studies; how the launch ended, and the content of tuning.json with its folder."""
-    from experiments.training.wandb_mirror import check_wandb
     from experiments.tuning.calibration import calibrated
     from experiments.tuning.export import TUNING
     from experiments.tuning.session import session
     from experiments.tuning.study import Study
     from experiments.tuning.trials import Told
 
-    check_wandb(launch.wandb)
+    check_launch(launch)
     declared = calibrated(declared, launch.results)
     engine_of = engine_maker(launch, declared.imports)
     console = Console(stderr=launch.as_json, highlight=False, markup=False)

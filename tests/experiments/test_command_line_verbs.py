@@ -1,6 +1,7 @@
 """The verbs beside `run` under wrong input: one clear message for each mistake, exit code 2, nothing written or lost."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -111,6 +112,58 @@ def test_a_file_that_cannot_be_written_is_exit_code_one(command, place, monkeypa
 
     monkeypatch.setattr("experiments.commands.history.command", full)
     assert command("history")[::2] == (1, "error: No space left on device: there\n")
+
+
+@pytest.mark.parametrize("words, said", [
+    ([], "Missing option '--set'"),
+    (["--smallest-effect", "0"], "--smallest-effect: 0 must be a finite number more than 0"),
+    (["--smallest-effect", "-1"], "--smallest-effect: -1 must be a finite number more than 0"),
+    (["--smallest-effect", "nan"], "--smallest-effect: nan must be a finite number more than 0"),
+    (["--smallest-effect", "inf"], "--smallest-effect: inf must be a finite number more than 0"),
+    (["--budget", "1.5runs"], "--budget: '1.5runs' must be a time (600s, 10m, 2h) or a number of runs (20runs)"),
+    (["--set", "model.norm=rmsnorm"], "--set: model.norm is both 'none' and 'rmsnorm'; judge one of them at a time"),
+    (["--set", "seed=3"], "--set: a seed is not varied"),
+    (["--base", "seed=3"], "--base seed: 3 changes nothing"),
+    (["--base", "train.lr=1", "--base", "train.lr=2"], "--base: train.lr is both 1 and 2"),
+    (["--metric", "test/los"], "--metric: unknown metric of task"),
+    (["--task", "copi"], "task: unknown task 'copi'. Did you mean 'copy'?"),
+    (["--device", "gpu"], "--device: unknown device 'gpu'"),
+    (["--wandb", "on"], "wandb: unknown mode 'on'"),
+    (["--workers", "9999"], "--workers: 9999 is more than this machine can hold"),
+])  # fmt: skip
+def test_a_judgement_that_cannot_be_made_is_refused_before_its_card_is_written(command, place, words, said):
+    (place / "my.yaml").write_text(ONE_CHANGE)
+    asked = ["--set", "model.norm=none"] if words else []
+    code, out, err = command("judge", "--experiment", "my.yaml", *asked, *words)
+    assert (code, out, said in err) == (2, "", True), err
+    assert sorted(path.name for path in place.iterdir()) == ["my.yaml"]
+
+
+@pytest.mark.parametrize("option", [["--device", "gpu"], ["--wandb", "on"], ["--workers", "9999"]])
+def test_claims_check_how_they_are_launched_before_the_first_is_decided(refuses, option):
+    assert "9999" in refuses("claims", *option) or option[1] in refuses("claims", *option)
+
+
+@pytest.mark.parametrize("line", [
+    '{"key": 1}', "[]", "null", "{", '{"when": 5, "change": null, "verdict": "NEW", "effect": 1, "low": "a", "high": 3}',
+    "\x00", '{"effect": "much"}',
+])  # fmt: skip
+def test_a_strange_line_in_the_ledger_stops_nobody(command, place, line):
+    (place / "results").mkdir()
+    (place / "results" / "ledger.jsonl").write_text(f"{line}\n")
+    code, _, err = command("history")
+    assert (code, err) == (0, "")
+    code, out, err = command("history", "--json")
+    assert (code, err, set(json.loads(out))) == (0, "", {"lines", "torn"})
+
+
+def test_a_ledger_line_of_the_same_question_without_a_verdict_is_no_verdict(command, place):
+    (place / "my.yaml").write_text(ONE_CHANGE)
+    words = ["judge", "--experiment", "my.yaml", "--set", "model.norm=layernorm", "--json"]
+    first = json.loads(command(*words)[1])
+    (place / "results" / "ledger.jsonl").write_text(json.dumps({"key": first["key"], "verdict": "PERHAPS"}) + "\n")
+    again = json.loads(command(*words)[1])
+    assert (again["verdict"], "told_before" in again) == ("REFUTED", False)
 
 
 @pytest.mark.slow
