@@ -78,11 +78,15 @@ def save(made: Figure, folder: Path, name: str, provenance: Mapping[str, Any], r
     """Writes NAME with each suffix, and NAME.runs.json: the runs behind it. The same data give the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
+    with styled(made.get_size_inches()[0]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in emoji: a box is drawn for it
+        made.draw_without_rendering()  # lays out, once for all formats: that takes as long as drawing
+        made.set_layout_engine(None)
     for suffix in suffixes:
         paths.append(folder / f"{name}{suffix}")
         undated = {"CreationDate": None} if suffix == ".pdf" else {"Date": None} if suffix == ".svg" else None
         with styled(made.get_size_inches()[0]), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in emoji: a box is drawn for it
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
             made.savefig(paths[-1], dpi=160, metadata=undated)
     (folder / f"{name}.runs.json").write_text(runs_json(provenance, runs), encoding="utf-8")
     return paths

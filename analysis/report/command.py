@@ -14,11 +14,12 @@ from analysis.compare import Comparison, compare
 from analysis.contents import score_table
 from analysis.factorial_report import factorial_report, write_factorial
 from analysis.figures.factorial import half_normal_plot, interaction_plot
-from analysis.load import Loaded, ReportError, load
-from analysis.report.experiment import write_report
+from analysis.load import Loaded, ReportError
+from analysis.report.content import gather
+from analysis.report.experiment import report_folder, write_gathered
 from analysis.report.paper import write_paper
 from analysis.report.serve import serve
-from analysis.report.site import write_site
+from analysis.report.site import Site, write_site
 from analysis.style import save
 from experiments import records
 
@@ -45,11 +46,14 @@ def command(
     """
     names = [experiment] if experiment else records.experiments(results)
     console, answers, problems = Console(highlight=False, markup=False), [], []
+    site = Site(results) if experiment is None and names else None
     for name in names:
         try:
-            loaded = load(results, name)
-            comparison, page = compare(loaded, metric), write_report(results, name)
-            effects = _factorial(loaded, page.parent) if "factorial" in loaded.meta.get("tags", ()) else None
+            content = site.add(name) if site else gather(results, name)
+            comparison = compare(content.loaded, metric) if metric else content.comparison
+            page = report_folder(content) / "index.html" if site else write_gathered(content)[0]
+            factorial = "factorial" in content.loaded.meta.get("tags", ())
+            effects = _factorial(content.loaded, page.parent) if factorial else None
         except ReportError as error:
             if experiment:
                 raise
@@ -63,8 +67,8 @@ def command(
         if paper:
             folder = write_paper(results, name)
             console.print(f"paper: {folder}", markup=False, soft_wrap=True)
-    site = write_site(results) if names and (experiment is None or port is not None) else None
-    _close(console, names, answers, problems, site, as_json)
+    overview = site.close() if site else write_site(results) if names and port is not None else None
+    _close(console, names, answers, problems, overview, as_json)
     if port is not None:
         serve(results, port)
     return 1 if problems else 0

@@ -29,10 +29,14 @@ def write_report(results: Path | str, experiment: str) -> Path:
         ReportError: there is no such experiment, its experiment.json cannot be trusted, or no run has its metric.
         OSError: the folder cannot be written.
     """
-    content = gather(Path(results), experiment)
+    return write_gathered(gather(Path(results), experiment))[0]
+
+
+def write_gathered(content: Content) -> tuple[Path, dict[str, Markup]]:
+    """The same of what was read already; also returns the figures for another page."""
     figures = write_files(content)
-    folder = report_folder(content)
-    return write(folder / "index.html", experiment_page(content, figures, to_experiment="..", to_files="."))
+    page = experiment_page(content, figures, to_experiment="..", to_files=".")
+    return write(report_folder(content) / "index.html", page), figures
 
 
 def report_folder(content: Content) -> Path:

@@ -28,7 +28,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True, autoescape=lambda name: name is not None and ".html" in name, keep_trailing_newline=True,
     )  # fmt: skip
     made.globals.update(css=Markup(_text("page.css")), script=Markup(_text("page.js")))
-    made.filters.update(embedded=embedded, href=href)
+    made.filters.update(embedded=embedded, href=href, kept=kept, proportions=proportions)
     return made
 
 
@@ -77,6 +77,21 @@ def embedded(data: Mapping[str, Any]) -> Markup:
     """JSON that is safe inside a script element."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def kept(html: Markup | str) -> Markup:
+    """Finished HTML as a JSON string inside a script element, where a browser neither parses nor shows it.
+
+    Its own end tags cannot end the script: JSON may write a slash as `\\/`.
+    """
+    assert isinstance(html, Markup), "text that nobody has escaped"
+    return Markup(json.dumps(str(html), ensure_ascii=False).replace("<!--", "\\u003c!--").replace("</", "<\\/"))
+
+
+def proportions(svg: str) -> str:
+    """`648 / 360`: width and height of a figure, for CSS."""
+    found = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg[:2000])
+    return f"{found[1]} / {found[2]}" if found else "auto"
 
 
 def href(path: str) -> str:

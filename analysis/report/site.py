@@ -9,6 +9,7 @@ Pages are written one after the other and nothing is kept, so that a thousand ru
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
@@ -19,7 +20,7 @@ from typing import Any
 from analysis.load import COSTS, STATUSES, Loaded, ReportError, read_curve
 from analysis.report.charts import layers_chart, run_chart
 from analysis.report.content import Content, gather
-from analysis.report.experiment import experiment_page, write_files
+from analysis.report.experiment import experiment_page, write_gathered
 from analysis.report.inside import inside_section
 from analysis.report.page import render, write
 from analysis.report.protocol import machine
@@ -32,30 +33,52 @@ SAMPLES = "samples.txt"
 
 
 def write_site(results: Path | str) -> Path:
-    """Writes the website and every experiment's own tables and figures; returns the path of the overview.
+    """Writes the website and every experiment's own report; returns the path of the overview.
 
     An experiment that cannot be read is named on the overview and does not stop the others.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    results = Path(results)
-    root = results / "report"
-    shutil.rmtree(root / "experiments", ignore_errors=True)
-    rows, problems = [], []
-    for name in records.experiments(results):
+    site = Site(Path(results))
+    for name in records.experiments(site.results):
+        with contextlib.suppress(ReportError):
+            site.add(name)
+    return site.close()
+
+
+class Site:
+    """The website while it is written: its pages of an experiment with each `add`, the overview with `close`."""
+
+    def __init__(self, results: Path) -> None:
+        self.results, self.root = results, results / "report"
+        self.rows: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        shutil.rmtree(self.root / "experiments", ignore_errors=True)
+
+    def add(self, name: str) -> Content:
+        """Writes an experiment's own report and its pages of the website; figures are drawn once for both.
+
+        Raises:
+            ReportError: it cannot be read; the overview will say so too.
+            OSError: the folder cannot be written.
+        """
         try:
-            content = gather(results, name)
+            content = gather(self.results, name)
         except ReportError as error:
-            problems.append(str(error))
-            continue
-        rows.append(_experiment(content, root / "experiments" / name))
-    return write(root / "index.html", render("overview.html.j2", rows=rows, problems=problems))
+            self.problems.append(str(error))
+            raise
+        self.rows.append(_experiment(content, self.root / "experiments" / name))
+        return content
+
+    def close(self) -> Path:
+        """Writes the overview; returns its path."""
+        return write(self.root / "index.html", render("overview.html.j2", rows=self.rows, problems=self.problems))
 
 
 def _experiment(content: Content, folder: Path) -> dict[str, Any]:
     """Writes an experiment's pages; returns its row of the overview."""
-    figures = write_files(content)
+    _, figures = write_gathered(content)
     own = f"../../../{content.loaded.experiment}"
     page = experiment_page(
         content, figures, to_experiment=own, to_files=f"{own}/report", pages=True, overview="../../index.html"

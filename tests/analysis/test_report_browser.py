@@ -1,5 +1,7 @@
 """The pages as a person meets them, in a headless browser."""
 
+import json
+
 import pytest
 
 from analysis.report import write_report, write_site
@@ -34,6 +36,14 @@ def browser(chromium):
     chromium.problems.clear()
     chromium.requests.clear()
     return chromium
+
+
+def to_the_curves(browser, page):
+    """Opens a page and goes to its curves, which are drawn when somebody comes near."""
+    browser.open(page)
+    browser.run("document.querySelector('.chart').scrollIntoView({behavior: 'instant'})")
+    browser.run("new Promise(done => { const look = () => document.querySelector('.chart svg') ? done() : setTimeout(look, 20); look(); })")
+    browser.run("document.querySelector('.chart').scrollIntoView({behavior: 'instant'})")
 
 
 def experiment_page(site):
@@ -106,10 +116,85 @@ def test_words_and_status_filter_the_runs(site, browser):
     assert [name[:15] for name in browser.run(ROWS % "t-runs")] == ["scaling=none-s1"]
 
 
+@pytest.fixture(scope="module")
+def long_site(tmp_path_factory):
+    """144 runs of 12 variants: more rows than a page builds at once."""
+    results = tmp_path_factory.mktemp("long")
+    fabricate(results, seeds=12)
+    first = next(iter((results / "components" / "runs").iterdir()))
+    rows = [{"step": step, "decoder.layers.0/rms": 0.5 + step, "decoder.layers.1/rms": 1.5, "logits/rms": 2.0} for step in (0, 50)]
+    (first / records.BY_STEP).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_site(results)
+    return results, first.name
+
+
+SHOWN = "document.querySelectorAll('#t-runs tbody tr').length"
+
+
+def test_a_long_list_of_runs_opens_with_its_first_rows_and_a_button_shows_all(long_site, browser):
+    browser.open(experiment_page(long_site[0]))
+    assert browser.run(SHOWN) == 100
+    assert browser.run("document.querySelector('[data-filters=t-runs] output').textContent") == "144 of 144 shown"
+    browser.run("document.querySelector('.rest[data-of=t-runs] button').focus()")
+    browser.press("Enter")
+    assert browser.run(SHOWN) == 144
+    assert browser.run("document.querySelector('.rest[data-of=t-runs]')") is None
+    assert browser.run("document.activeElement.closest('tr').rowIndex") == 101  # the first of the new rows; 0 is the head
+    assert browser.problems == []
+
+
+def test_sorting_and_filtering_reach_the_rows_that_are_not_shown_yet(long_site, browser):
+    browser.open(experiment_page(long_site[0]))
+    names = browser.run(ROWS % "t-runs")
+    browser.run("document.querySelectorAll('#t-runs thead button')[2].click(); document.querySelectorAll('#t-runs thead button')[2].click()")
+    seeds = "[...document.querySelectorAll('#t-runs tbody tr')].map(r => Number(r.cells[2].textContent))"
+    assert browser.run(seeds) == sorted([*range(12)] * 12, reverse=True)
+    browser.open(experiment_page(long_site[0]))
+    tools = "document.querySelector('[data-filters=t-runs]')"
+    browser.run(f"(t => {{ t.querySelector('input').value = 's11-'; t.querySelector('input').dispatchEvent(new Event('input')) }})({tools})")
+    found = browser.run(ROWS % "t-runs")
+    assert len(found) == 12
+    assert set(found) - set(names)
+    assert browser.run(f"{tools}.querySelector('output').textContent") == "12 of 144 shown"
+
+
+def test_figures_and_curves_wait_until_somebody_comes_near(long_site, browser):
+    browser.open(experiment_page(long_site[0]))
+    assert browser.run("document.querySelectorAll('.later').length") > 0
+    assert browser.run("document.querySelector('.later').getAttribute('aria-label')").startswith("Each variant against")
+    height = browser.run("document.documentElement.scrollHeight")
+    for _ in range(40):
+        browser.run("window.scrollBy({top: 700, behavior: 'instant'})")
+        browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert browser.run("document.querySelectorAll('.later').length") == 0
+    assert browser.run("document.querySelectorAll('.paper svg').length") >= 4
+    assert browser.run("document.querySelectorAll('.chart polyline').length") > 0
+    assert abs(browser.run("document.documentElement.scrollHeight") - height) < 0.2 * height
+    assert browser.problems == []
+
+
+def test_everything_is_there_when_a_page_is_printed(long_site, browser):
+    browser.open(experiment_page(long_site[0]))
+    assert len(browser.call("Page.printToPDF")["data"]) > 100_000
+    assert browser.run(SHOWN) == 144
+    assert browser.run("document.querySelectorAll('.later').length") == 0
+    assert browser.run("document.querySelectorAll('.chart polyline').length") > 0
+
+
+def test_a_run_page_shows_its_layers_over_steps(long_site, browser):
+    results, run = long_site
+    browser.open(results / "report" / "experiments" / "components" / "runs" / f"{run}.html", height=4000)
+    browser.run("new Promise(done => setTimeout(done, 300))")
+    assert browser.run("[...document.querySelectorAll('#c-layers .key label')].filter(l => !l.hidden).map(l => l.textContent)") == ["layer 1", "layer 2"]
+    assert browser.run("document.querySelectorAll('#c-layers polyline').length") == 2
+    choose = "(s => { s.value = 'logits, root mean square'; s.dispatchEvent(new Event('change')) })(document.querySelector('#c-layers select'))"
+    browser.run(choose)
+    assert browser.run("[...document.querySelectorAll('#c-layers .key label')].filter(l => !l.hidden).map(l => l.textContent)") == ["logits"]
+
+
 def test_curves_show_the_values_under_the_pointer(site, browser):
-    browser.open(experiment_page(site))
+    to_the_curves(browser, experiment_page(site))
     at = "(b => ({x: b.left + b.width * .95, y: b.top + 60}))(document.querySelector('.chart svg').getBoundingClientRect())"
-    browser.run("document.querySelector('.chart').scrollIntoView({behavior: 'instant'})")
     place = browser.run(at)
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place["x"], y=place["y"])
     tip = browser.run("document.querySelector('.tip').textContent")
@@ -119,7 +204,7 @@ def test_curves_show_the_values_under_the_pointer(site, browser):
 
 
 def test_the_arrow_keys_read_the_curves(site, browser):
-    browser.open(experiment_page(site))
+    to_the_curves(browser, experiment_page(site))
     browser.run("document.querySelector('.chart svg').focus()")
     shown = []
     for key in ("ArrowRight", "ArrowRight", "End", "Home"):
@@ -129,7 +214,7 @@ def test_the_arrow_keys_read_the_curves(site, browser):
 
 
 def test_lines_are_switched_off_and_metrics_changed(site, browser):
-    browser.open(experiment_page(site))
+    to_the_curves(browser, experiment_page(site))
     count = "document.querySelectorAll('.chart polyline').length"
     before = browser.run(count)
     browser.run("document.querySelector('.key input:checked').click()")

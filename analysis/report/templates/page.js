@@ -8,6 +8,40 @@
     return node;
   };
 
+  // ---- what lies far down is text until somebody comes near it, asks for it or prints
+  const unmade = [];
+  const near = (box, make) => {
+    let made = false;
+    const once = () => { if (!made) { made = true; make(); } };
+    unmade.push(once);
+    const eye = new IntersectionObserver((seen) => { if (seen.some((one) => one.isIntersecting)) { eye.disconnect(); once(); } }, { rootMargin: "600px" });
+    eye.observe(box);
+  };
+  const figure = (box) => near(box, () => { box.outerHTML = JSON.parse(box.nextElementSibling.textContent); });
+  const given = new WeakMap();
+  const rowsOf = (table) => {
+    if (!given.has(table)) {
+      const rest = document.querySelector(`.rest[data-of="${table.id}"]`);
+      if (rest) {
+        const box = document.createElement("template");
+        box.innerHTML = JSON.parse(rest.querySelector("script").textContent);
+        table.tBodies[0].append(box.content);
+        rest.remove();
+      }
+      given.set(table, [...table.tBodies[0].rows]);
+    }
+    return given.get(table);
+  };
+  const more = (rest) => {
+    const table = document.getElementById(rest.dataset.of);
+    unmade.push(() => rowsOf(table));
+    rest.querySelector("button").addEventListener("click", () => {
+      const next = table.tBodies[0].rows.length;
+      rowsOf(table)[next].cells[0].querySelector("a")?.focus(); // where the button was, so that a keyboard goes on from there
+    });
+  };
+  const countOf = (table) => table.tBodies[0].rows.length + Number(document.querySelector(`.rest[data-of="${table.id}"]`)?.dataset.count || 0);
+
   // ---- tables: a click on a head sorts up, down, then back to the given order; empty cells stay last
   const value = (cell) => {
     const text = cell.dataset.sort;
@@ -21,7 +55,6 @@
   };
   const sortable = (table) => {
     const body = table.tBodies[0];
-    const given = [...body.rows];
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
       const button = document.createElement("button");
@@ -35,12 +68,13 @@
         heads.forEach((other) => other.setAttribute("aria-sort", "none"));
         head.setAttribute("aria-sort", next);
         const sign = next === "descending" ? -1 : 1;
-        const key = new Map(given.map((row) => [row, value(row.cells[column])]));
-        const rows = next === "none" ? given : [...given].sort((a, b) => {
+        const rows = rowsOf(table);
+        const key = new Map(rows.map((row) => [row, value(row.cells[column])]));
+        const sorted = next === "none" ? rows : [...rows].sort((a, b) => {
           const compared = order(key.get(a), key.get(b));
           return compared === null ? (key.get(a) === null) - (key.get(b) === null) : sign * compared;
         });
-        body.append(...rows);
+        body.append(...sorted);
       });
     });
   };
@@ -52,17 +86,18 @@
     const apply = () => {
       const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
       let count = 0;
-      for (const row of table.tBodies[0].rows) {
+      for (const row of rowsOf(table)) {
         const text = row.textContent.toLowerCase();
         const keep = wanted.every((word) => text.includes(word)) && (!choice || !choice.value || row.dataset.status === choice.value);
         row.hidden = !keep;
         count += keep ? 1 : 0;
       }
-      shown.textContent = `${count} of ${table.tBodies[0].rows.length} shown`;
+      shown.textContent = `${count} of ${countOf(table)} shown`;
     };
     words.addEventListener("input", apply);
     if (choice) choice.addEventListener("change", apply);
-    apply();
+    const all = countOf(table);
+    shown.textContent = `${all} of ${all} shown`;
   };
 
   // ---- charts: lines with bands; a pointer or the arrow keys read the values of a step
@@ -207,5 +242,8 @@
   };
   document.querySelectorAll("table.sortable").forEach(sortable);
   document.querySelectorAll(".tools[data-filters]").forEach(filterable);
-  document.querySelectorAll(".chart").forEach(chart);
+  document.querySelectorAll(".rest").forEach(more);
+  document.querySelectorAll(".later").forEach(figure);
+  document.querySelectorAll(".chart").forEach((box) => near(box, () => chart(box)));
+  window.addEventListener("beforeprint", () => unmade.forEach((make) => make()));
 })();
