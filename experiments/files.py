@@ -175,16 +175,18 @@ def assignment(text: str) -> tuple[str, Any]:
     return path.strip(), _value(value)
 
 
-def component(text: str) -> Spec:
-    """`rope`, or `{name: rope, base: 500.0}`, as a Spec.
+def component(text: str, option: str = "") -> Spec:
+    """`rope`, or `{name: rope, base: 500.0}`, as a Spec; `option` is where it was typed, for messages.
 
     Raises:
         ConfigError: it is neither.
     """
     try:
         return Spec.parse(_value(text))
+    except ConfigError as error:
+        raise ConfigError([(option, f"{path}: {fault}" if path else fault) for path, fault in error.problems]) from None
     except ValueError as error:
-        raise ConfigError([("", str(error))]) from None
+        raise ConfigError([(option, str(error))]) from None
 
 
 def _value(text: str) -> Any:

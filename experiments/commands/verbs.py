@@ -164,8 +164,8 @@ def tune(
 
     wanted = declared(experiment, set_, None, None, seeds, preset, name, imports)
     request = Request(
-        trials=trials, sampler=component(sampler), pruner=component(pruner), seeds=trial_seeds, cost=cost,
-        storage=storage, study=study, variants=tuple(variant or ()), seed=sampler_seed,
+        trials=trials, sampler=component(sampler, "--sampler"), pruner=component(pruner, "--pruner"),
+        seeds=trial_seeds, cost=cost, storage=storage, study=study, variants=tuple(variant or ()), seed=sampler_seed,
     )
     launch = Launch(
         results=results, engine=engine, workers=workers, device=device, per_gpu=per_gpu, ray_address=ray_address,

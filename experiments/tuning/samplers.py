@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from experiments.config import RunConfig
 from experiments.tuning.dimensions import Choice
@@ -14,6 +16,9 @@ from transformer.registry import Registry
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
+
+Trials = Annotated[int, Field(ge=0)]
+Level = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Sampler(ABC):
@@ -46,7 +51,7 @@ class Tpe(Sampler):
         startup: random trials before it learns.
     """
 
-    def __init__(self, *, startup: int = 10) -> None:
+    def __init__(self, *, startup: Trials = 10) -> None:
         self.startup = startup
 
     def inner(self, study_seed: int, trial_seed: int) -> BaseSampler:
@@ -65,7 +70,7 @@ class Gp(Sampler):
         startup: random trials before it learns.
     """
 
-    def __init__(self, *, startup: int = 10) -> None:
+    def __init__(self, *, startup: Annotated[int, Field(ge=1)] = 10) -> None:
         self.startup = startup
 
     def inner(self, study_seed: int, trial_seed: int) -> BaseSampler:
@@ -170,7 +175,7 @@ class Median(Pruner):
         startup: trials before it judges.
     """
 
-    def __init__(self, *, startup: int = 5) -> None:
+    def __init__(self, *, startup: Trials = 5) -> None:
         self.startup = startup
 
     def inner(self, config: RunConfig) -> BasePruner:
@@ -188,7 +193,7 @@ class Hyperband(Pruner):
         reduction: of n trials at a rung, n / reduction go on.
     """
 
-    def __init__(self, *, reduction: int = 3) -> None:
+    def __init__(self, *, reduction: Annotated[int, Field(ge=2)] = 3) -> None:
         self.reduction = reduction
 
     def inner(self, config: RunConfig) -> BasePruner:
@@ -208,7 +213,7 @@ class Wilcoxon(Pruner):
 
     by_seed = True
 
-    def __init__(self, *, p: float = 0.1, startup: int = 2) -> None:
+    def __init__(self, *, p: Level = 0.1, startup: Trials = 2) -> None:
         self.p, self.startup = p, startup
 
     def inner(self, config: RunConfig) -> BasePruner:

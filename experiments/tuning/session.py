@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -143,6 +144,8 @@ def session(declared: Declared, request: Request, results: Path) -> Iterator[Ses
         if storage is not None:
             close(storage)
         held.release()
+        with contextlib.suppress(OSError):  # what could not begin leaves no empty folder
+            folder.rmdir()
 
 
 def renamed(experiment: Experiment, study: str) -> Experiment:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FILE = "study.db"
 LOCK_SECONDS = 5  # a writer holds the journal's lock for milliseconds; one that was killed leaves it behind
+JOURNAL_LINE = b'{"op_code":'  # how every line of a journal begins
 FORMS = "sqlite:///FILE, postgresql+psycopg://USER@HOST/DATABASE, or journal:FILE"
 
 
@@ -29,7 +30,7 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
         ConfigError: not one of the forms, a driver that is not installed, or a database that does not answer.
     """
     quiet()
-    kind, _, rest = (url or f"sqlite:///{(folder / FILE).absolute()}").partition(":")
+    kind, _, rest = (f"sqlite:///{(folder / FILE).absolute()}" if url is None else url).partition(":")
     if kind == "sqlite":
         return _sqlite(Path(rest.removeprefix("///")))
     if kind == "journal":
@@ -50,7 +51,7 @@ def close(storage: BaseStorage) -> None:
 
 def shown(url: str | None) -> str:
     """A URL without its password, for messages and records."""
-    return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", url or f"sqlite:///{FILE}")
+    return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", f"sqlite:///{FILE}" if url is None else url)
 
 
 def quiet() -> None:
@@ -98,10 +99,20 @@ def _journal(path: Path) -> BaseStorage:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _check_journal(path)
         lock = JournalFileOpenLock(str(path), grace_period=LOCK_SECONDS)
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
-    except OSError as error:
+    except Exception as error:  # a file that is no journal raises whatever its first line leads to
         raise ConfigError([("--storage", f"cannot open '{path}': {_first_line(error)}")]) from error
+
+
+def _check_journal(path: Path) -> None:
+    """Optuna takes a line that it cannot read for a torn one, and would write behind it, whatever the file is."""
+    if path.exists():
+        with open(path, "rb") as file:
+            begun = file.read(len(JOURNAL_LINE))
+        if not JOURNAL_LINE.startswith(begun):
+            raise ValueError("it is there and is no journal; name another file")
 
 
 def _postgresql(url: str) -> RDBStorage:

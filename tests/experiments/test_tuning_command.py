@@ -57,13 +57,19 @@ def test_tune_finds_a_winner_and_says_how_to_use_it(tmp_path, capsys):
     (Request(trials=0), "--trials: 0 must be at least 1"),
     (Request(variants=("base",)), "--variant: unknown variant 'base'. Did you mean 'baseline'? Known: baseline"),
     (Request(study="a/b"), "--study: 'a/b' must be 1 to 30 of A-Z a-z 0-9 . _ -"),
+    (Request(sampler=Spec("tpe", startup=-1)), "--sampler: sampler 'tpe': startup=-1 must be greater than or equal to 0"),
+    (Request(sampler=Spec("gp", startup=0)), "--sampler: sampler 'gp': startup=0 must be greater than or equal to 1"),
+    (Request(pruner=Spec("median", startup=-3)), "--pruner: pruner 'median': startup=-3 must be greater than or equal to 0"),
+    (Request(pruner=Spec("hyperband", reduction=0)), "--pruner: pruner 'hyperband': reduction=0 must be greater than or equal to 2"),
+    (Request(pruner=Spec("wilcoxon", p=2.0)), "--pruner: pruner 'wilcoxon': p=2.0 must be less than 1"),
+    (Request(storage=""), "--storage: '': write sqlite:///FILE"),
     (Request(storage="mysql://host/db"), "--storage: 'mysql://host/db': write sqlite:///FILE"),
 ])  # fmt: skip
 def test_a_wrong_request_is_refused_before_anything_is_trained(tmp_path, request_, text):
     with pytest.raises(ConfigError) as error:
         command(declare(), Launch(tmp_path, wandb="off"), request_)
     assert text in str(error.value)
-    assert not (tmp_path / "tiny-tune" / "runs").exists()
+    assert not (tmp_path / "tiny-tune").exists()
 
 
 def test_a_metric_that_is_not_measured_on_validation_is_refused(tmp_path):

@@ -56,6 +56,14 @@ def test_a_database_that_does_not_answer_is_told_without_its_password(tmp_path):
     assert shown("postgresql+psycopg://me@host/db") == "postgresql+psycopg://me@host/db"
 
 
+@pytest.mark.parametrize("text", ["name: q\n", "[]\n", '{"op_code": 99}\n'])
+def test_a_file_that_is_no_journal_is_told_and_left_alone(text, tmp_path):
+    (tmp_path / "my.yaml").write_text(text)
+    with pytest.raises(ConfigError, match="--storage: cannot open"):
+        open_storage(f"journal:{tmp_path / 'my.yaml'}", tmp_path)
+    assert (tmp_path / "my.yaml").read_text() == text
+
+
 def test_a_file_that_is_no_database_is_told(tmp_path):
     (tmp_path / "study.db").write_text("not a database, but long enough to be looked at " * 40)
     with pytest.raises(ConfigError, match=r"cannot open '.*study.db'"):
