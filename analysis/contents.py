@@ -52,6 +52,15 @@ def score_table(comparison: Comparison) -> Table:
     )
 
 
+def yardstick_notes(loaded: Loaded, comparison: Comparison) -> list[str]:
+    """What no translation would score, where the runs recorded it: `test/copy_chrf` beside `test/chrf`."""
+    split, slash, last = comparison.metric.rpartition("/")
+    found = loaded.scores.loc[loaded.scores["metric"] == f"{split}{slash}copy_{last}", "value"]
+    if found.empty:
+        return []
+    return [f"Copying the source as it is would score {number(found.mean(), 2)} (mean over the runs' test sets)."]
+
+
 def score_caption(comparison: Comparison) -> str:
     """What is shown, how many seeds, and which test."""
     least, most = (f(r.planned for r in comparison.rows) for f in (min, max))

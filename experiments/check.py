@@ -61,14 +61,18 @@ def _same_runs(name: str, runs: list[Run]) -> list[tuple[str, str]]:
 
 def metric_problems(experiment: Experiment) -> list[tuple[str, str]]:
     """Whether some variant's task cannot measure the experiment's metric."""
+    from experiments.training.answers import lacking
     from experiments.training.evaluate import metric_names
     from transformer.registry import unknown
 
     for variant in experiment.expand():
         config = experiment.baseline.replace(variant.changes)
-        known = metric_names(build_task(config.task))
+        task = build_task(config.task)
+        known = metric_names(task)
         if experiment.metric not in known:
-            text = unknown(f"metric of task '{config.task}'", experiment.metric, known)
+            kept_back = experiment.metric in {f"test/{name}" for name in (*task.text_metrics, *task.yardsticks)}
+            text = lacking(task) if kept_back else None
+            text = text or unknown(f"metric of task '{config.task}'", experiment.metric, known)
             return [(f"{experiment.name}: metric", text)]
     return []
 

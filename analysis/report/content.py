@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from analysis.answer import Answer, PartAnswer, answer, missing, parts
 from analysis.compare import Comparison, compare
-from analysis.contents import cost_table, length_table, score_table, status_table
+from analysis.contents import cost_table, length_table, score_table, status_table, yardstick_notes
 from analysis.figures import forest, learning_curves, score_against_cost, score_against_length, seed_strip
 from analysis.figures.tuning_space import learning_rate_sensitivity, tuning_figures
 from analysis.load import Loaded, load
@@ -71,7 +71,9 @@ class Content:
     @cached_property
     def tables(self) -> dict[str, Table]:
         """name -> table, in reading order."""
-        found = [score_table(self.comparison), length_table(self.loaded, self.comparison), cost_table(self.comparison)]
+        scores = score_table(self.comparison)
+        scores = replace(scores, notes=[*yardstick_notes(self.loaded, self.comparison), *scores.notes])
+        found = [scores, length_table(self.loaded, self.comparison), cost_table(self.comparison)]
         if not all(row.counts["done"] == row.planned for row in self.comparison.rows):
             found.append(status_table(self.comparison))
         return {table.name: table for table in found if table is not None}

@@ -6,7 +6,7 @@ import importlib
 
 from experiments.experiment import Experiment
 
-NAMES = ("components", "length", "factorial")
+NAMES = ("components", "length", "factorial", "translation")
 DEFAULT = ("components", "length")  # what `python run_all.py` runs
 
 

@@ -53,8 +53,13 @@ def prompts(batch: Batch) -> tuple[Tensor, Tensor]:
 
 def computable(task: Task) -> list[str]:
     """The text metrics and yardsticks that can be computed here; none when their package is missing."""
+    return [] if lacking(task) else [*task.text_metrics, *task.yardsticks]
+
+
+def lacking(task: Task) -> str | None:
+    """What must be installed for the task's text metrics; None = nothing."""
     try:
         task.score_text(["a"], ["a"])
-    except ModuleNotFoundError:
-        return []
-    return [*task.text_metrics, *task.yardsticks]
+    except ModuleNotFoundError as error:
+        return str(error)
+    return None

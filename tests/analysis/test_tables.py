@@ -10,7 +10,9 @@ from analysis import words
 from analysis.compare import compare
 from analysis.contents import cost_table, length_table, score_table, status_table
 from analysis.load import load
+from analysis.report.content import gather
 from analysis.tables import Cell, Column, Table, latex
+from experiments import records
 from tests.analysis.fabricated import COMPONENTS, fabricate
 
 POSITIONS = tuple(v for v in COMPONENTS if v[1] == "model.positional")
@@ -105,6 +107,17 @@ def test_an_experiment_without_lengths_has_no_length_table(tmp_path):
     fabricate(tmp_path, seeds=3)
     loaded = load(tmp_path, "components")
     assert length_table(loaded, compare(loaded)) is None
+
+
+def test_the_score_of_copying_the_source_stands_under_the_scores(tmp_path):
+    fabricate(tmp_path, seeds=3)
+    assert not any("Copying" in note for note in gather(tmp_path, "components").tables["scores"].notes)
+    for path in (tmp_path / "components" / "runs").glob("*/result.json"):
+        result = records.read_json(path)
+        records.write_json(path, {**result, "metrics": {**result["metrics"], "test/copy_loss": 4.5}})
+    table = gather(tmp_path, "components").tables["scores"]
+    assert table.notes[0] == "Copying the source as it is would score 4.50 (mean over the runs' test sets)."
+    assert table.notes[0] in table.to_markdown()
 
 
 def test_costs_are_medians_with_the_change_to_the_baseline(comparison):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from experiments.tasks import TASKS
 from experiments.training.execute import Job, execute
 from tests.experiments.training_runs import config
 from transformer.generation import Decode
+from transformer.generation.statistics import repeated_ngram_share
 
 COPY = Spec("copy", n_symbols=10, max_length=3, eval_lengths=[3])
 
@@ -35,6 +37,10 @@ def trained(results: Path) -> Callable[[str], Path]:
     """The directory of a run that is trained when it is first asked for."""
     wanted = {
         "text": config(),
+        "prose": config(
+            task=Spec("text", context=64, eval_tokens=640, test_tokens=640), steps=120, batch_size=16, lr=1e-2,
+            eval_every=120, model={"positional": "rope", "d_model": 32},
+        ),
         "copy": config(
             task=COPY, steps=250, batch_size=64, lr=1e-2, eval_every=250, model={"positional": "rope", "d_model": 32}
         ),
@@ -90,6 +96,19 @@ def test_one_seed_one_text(trained: Callable[[str], Path]) -> None:
     run = load(trained("text"))
     first, again, other = (write(run, ["A"], Decode(temperature=1.0, seed=seed))[0].text for seed in (1, 1, 2))
     assert first == again != other
+
+
+def test_greedy_text_repeats_itself_more_than_text_drawn_from_the_top(trained: Callable[[str], Path]) -> None:
+    prompts = ["She was ", "The house", "Mr. ", "It is a tr", "he said to", "I have", "when they ", "could not"]
+
+    def repeats(decode: str) -> float:
+        texts = generate(trained("prose"), prompts, Decode.parse(f"{decode},max_new_tokens=48"))
+        return statistics.mean(repeated_ngram_share(text.tokens, n=4) for text in texts)
+
+    greedy, top_p = repeats("greedy"), repeats("sample,temperature=1.0,top_p=0.9")
+    assert greedy > 0.5
+    assert top_p < 0.1
+    assert repeats("greedy,repetition_penalty=1.5") < greedy
 
 
 def test_the_command_prints_prompts_and_texts(
