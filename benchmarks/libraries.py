@@ -62,6 +62,48 @@ class Plain(nn.Module):
         return F.linear(self.norm(x), self.tokens.weight)
 
 
+class NanoBlock(nn.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x)); every projection of the attention's input is one Linear."""
+
+    def __init__(self, size: Size, bias: bool) -> None:
+        super().__init__()
+        d = size.d_model
+        self.heads = size.n_heads
+        self.norm_attention, self.norm_mlp = nn.LayerNorm(d, bias=bias), nn.LayerNorm(d, bias=bias)
+        self.joint, self.merge = nn.Linear(d, 3 * d, bias=bias), nn.Linear(d, d, bias=bias)
+        self.mlp = nn.Sequential(nn.Linear(d, 4 * d, bias=bias), nn.GELU(), nn.Linear(4 * d, d, bias=bias))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.joint(self.norm_attention(x)).split(x.shape[-1], dim=-1)
+        )
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.merge(attended.transpose(1, 2).flatten(2))
+        return x + self.mlp(self.norm_mlp(x))
+
+
+class NanoStyle(nn.Module):
+    """The architecture of nanoGPT from its description: GPT-2 with a joint projection, a tied head, biases or none."""
+
+    def __init__(self, size: Size, bias: bool = True) -> None:
+        super().__init__()
+        d = size.d_model
+        self.tokens, self.positions = nn.Embedding(VOCABULARY, d), nn.Embedding(size.length, d)
+        self.blocks = nn.Sequential(*(NanoBlock(size, bias) for _ in range(size.n_layers)))
+        self.norm = nn.LayerNorm(d, bias=bias)
+        self.head = nn.Linear(d, VOCABULARY, bias=False)
+        self.head.weight = self.tokens.weight
+        for parameter in self.parameters():
+            if parameter.dim() == 2:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        places = torch.arange(ids.shape[1], device=ids.device)
+        logits: Tensor = self.head(self.norm(self.blocks(self.tokens(ids) + self.positions(places))))
+        return logits
+
+
 class TorchEncoder(nn.Module):
     """torch.nn.TransformerEncoder with a causal mask, between an embedding and a tied head."""
 
@@ -138,7 +180,7 @@ def llama(size: Size) -> nn.Module:
 
 
 LIBRARIES: dict[str, tuple[Callable[[Size], nn.Module], str]] = {
-    "this suite": (ours, "torch"), "plain loop": (Plain, "torch"),
+    "this suite": (ours, "torch"), "plain loop": (Plain, "torch"), "nanoGPT-style loop": (NanoStyle, "torch"),
     "torch.nn.TransformerEncoder": (TorchEncoder, "torch"), "x-transformers": (x_transformers, "x_transformers"),
     "HF GPT-2": (gpt2, "transformers"), "HF LLaMA": (llama, "transformers"),
 }
