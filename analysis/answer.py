@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.compare import FEWEST, Comparison, Row, leaders
 from analysis.words import (
@@ -98,21 +98,27 @@ def missing(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def cost_phrase(comparison: Comparison, row: Row) -> str:
-    """Cost against the baseline: `same parameters, +1.2 % FLOPs per token, −3 % training seconds`."""
+def cost_phrase(row: Row, other: Row) -> str:
+    """Cost of a variant against another: `same parameters, +1.2 % FLOPs per token, −3 % training seconds`."""
     names = {"parameters": "parameters", "flops_per_token": "FLOPs per token", "train_seconds": "training time",
              "peak_memory_bytes": "peak memory"}  # fmt: skip
-    base, found = comparison.baseline.cost, []
+    base, found = other.cost, []
     for key, name in names.items():
         if math.isfinite(row.cost[key]) and base[key] > 0:
             found.append(f"{percent(row.cost[key] / base[key])} {name}")
     return ", ".join(found)
 
 
-def difference_phrase(comparison: Comparison, row: Row, than: str = "") -> str:
-    """`0.019 nats per token better than the baseline (95 % CI 0.014 to 0.024, Holm p = 0.001, wins 5/5, n = 5)`."""
+def difference_phrase(comparison: Comparison, row: Row, than: str = "", *, turned: bool = False) -> str:
+    """`0.019 nats per token better than the baseline (95 % CI 0.014 to 0.024, Holm p = 0.001, wins 5/5, n = 5)`.
+
+    turned: the same comparison from the side of the baseline.
+    """
     both = row.paired
     assert both is not None, row.variant
+    if turned:
+        lost = both.n - both.wins - both.ties
+        both = replace(both, difference=-both.difference, low=-both.high, high=-both.low, wins=lost)
     places, sign = decimals((both.high - both.low) / 2), 1 if both.difference > 0 else -1
     low, high = sorted((sign * both.low, sign * both.high))
     size = f"{number(abs(both.difference), places)}{_unit(comparison)} {'better' if sign > 0 else 'worse'}"
@@ -152,7 +158,7 @@ def _variant_leads(comparison: Comparison, best: Row) -> Answer:
         text += f" Not told apart from it: {listed(tied)}."
     return Answer(
         text + _half(comparison),
-        cost_phrase(comparison, best),
+        cost_phrase(best, comparison.baseline),
         best.variant,
         True,
         f"{best.variant} beats the baseline",
@@ -193,7 +199,7 @@ def _undecided(comparison: Comparison, best: Row) -> Answer:
         seeds = comparison.seeds_for(best)
         more = seeds is not None and seeds > best.n_pairs
         text += f"; the {comparison.smallest_effect:g} that matters needs about {seeds}." if more else "."
-    return Answer(text + _half(comparison), cost_phrase(comparison, best), best.variant, False, "undecided")
+    return Answer(text + _half(comparison), cost_phrase(best, comparison.baseline), best.variant, False, "undecided")
 
 
 def _half(comparison: Comparison) -> str:
@@ -215,13 +221,15 @@ def _part(comparison: Comparison, path: str) -> PartAnswer | None:
     is_baseline = best is comparison.baseline
     left_out = [row for row in rows if row not in ranked]
     if is_baseline:
-        text = f"the baseline's own; next is '{values[second.variant]}', {difference_phrase(comparison, second)}."
+        than = f"'{values[second.variant]}', the next best"
+        text = f"{difference_phrase(comparison, second, than, turned=True)}. The baseline has it."
     else:
         than = f"the baseline's '{values[comparison.baseline.variant]}'"
         text = f"{difference_phrase(comparison, best, than)}."
     text += f" Not told apart: {_quoted(values, tied)}." if tied else ""
     text += f" Unstable, or too few seeds: {_quoted(values, left_out)}." if left_out else ""
-    cost = cost_phrase(comparison, best) if not is_baseline else "the baseline's"
+    other = second if is_baseline else comparison.baseline
+    cost = f"{cost_phrase(best, other)}, against '{values[other.variant]}'"
     sure = "no" if tied else "yes"
     sure = "beats the baseline" if tied and best.verdict == "better" else sure
     return PartAnswer(path, values[best.variant], is_baseline, not tied, sure, text, cost, best.variant)

@@ -15,6 +15,19 @@ COST_NAMES = {
     "flops_per_token": "FLOPs per token", "tokens": "training tokens", "steps": "steps", "seconds": "seconds",
     "train_seconds": "training seconds", "peak_memory_bytes": "peak memory (bytes)",
 }  # fmt: skip
+PARTS = {
+    "model.positional": "position encoding", "model.attention": "attention", "model.scaling": "scaling of scores",
+    "model.feedforward": "feed-forward layer", "model.norm": "norm", "model.placement": "place of the norm",
+    "model.init": "initial weights", "model.n_heads": "heads", "model.n_layers": "layers", "model.d_model": "width",
+    "model.d_ff": "width of the feed-forward layer", "model.dropout": "dropout", "train.lr": "learning rate",
+    "train.batch_size": "batch size", "train.schedule": "schedule", "train.warmup": "warm-up",
+    "train.weight_decay": "weight decay", "train.precision": "precision", "train.clip": "gradient clipping",
+}  # fmt: skip
+
+
+def part_name(path: str) -> str:
+    """`model.positional` -> `position encoding`; the last word of a path that has no other name."""
+    return PARTS.get(path) or path.rsplit(".", 1)[-1].replace("_", " ")
 
 
 def metric_name(metric: str) -> str:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from analysis.style import styled
+from analysis.words import part_name
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -28,7 +29,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True, autoescape=lambda name: name is not None and ".html" in name, keep_trailing_newline=True,
     )  # fmt: skip
     made.globals.update(css=Markup(_text("page.css")), script=Markup(_text("page.js")))
-    made.filters.update(embedded=embedded, href=href, kept=kept, proportions=proportions)
+    made.filters.update(embedded=embedded, href=href, kept=kept, proportions=proportions, part_name=part_name)
     return made
 
 

@@ -9,6 +9,7 @@ from scipy import stats
 from analysis.answer import answer, missing, parts
 from analysis.compare import compare, lookup
 from analysis.load import ReportError, load
+from analysis.words import part_name
 from experiments import records
 from tests.analysis.fabricated import COMPONENTS, fabricate
 
@@ -128,6 +129,25 @@ def test_each_part_has_its_best_value(tmp_path):
     assert found["model.placement"].is_baseline
     assert not found["model.norm"].certain
     assert "Not told apart: 'rmsnorm'." in found["model.norm"].sentence
+
+
+def test_a_part_whose_best_value_is_the_baselines_is_told_against_the_next_best(tmp_path):
+    comparison = compared(tmp_path)
+    part = {part.part: part for part in parts(comparison)}["model.placement"]
+    both = scores(tmp_path, "placement=post") - scores(tmp_path, "baseline")
+    assert part.is_baseline
+    assert part.sentence.startswith(f"{both.mean():.4f} nats per token better than 'post', the next best (95 % CI ")
+    assert part.sentence.endswith("wins 5/5, n = 5). The baseline has it.")
+    low, high = (float(x) for x in part.sentence.split("95 % CI ")[1].split(",")[0].split(" to "))
+    assert 0 < low < both.mean() < high
+    assert part.cost.endswith(", against 'post'")
+    ours, theirs = comparison.baseline.cost["parameters"], comparison.row("placement=post").cost["parameters"]
+    assert part.cost.startswith("same parameters" if ours == theirs else "+" if ours > theirs else "−")
+
+
+def test_settings_have_names_that_a_reader_knows():
+    assert part_name("model.positional") == "position encoding"
+    assert part_name("task.n_pairs") == "n pairs"
 
 
 def test_two_that_no_test_tells_apart_are_both_leaders(tmp_path):
