@@ -24,7 +24,8 @@ import experiments
 from experiments.records import LOG
 from experiments.runner.attempt import GRACE_SECONDS, TIMED_OUT_EXIT, Ended, Task, time_limit_line
 from experiments.runner.events import FAILURES, Event
-from experiments.runner.worker import MEMORY_VARIABLES, THREAD_VARIABLES, Setup, signals_held_back
+from experiments.runner.forked import Forked, fork, may_fork
+from experiments.runner.worker import MEMORY_VARIABLES, THREAD_VARIABLES, Setup, main, signals_held_back
 
 
 @dataclass
@@ -33,7 +34,7 @@ class _Slot:
 
     number: int
     device: str
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | Forked | None = None
     connection: Connection | None = None
     task: Task | None = None
     ready: bool = False
@@ -60,6 +61,9 @@ class LocalEngine:
         self._slots = [_Slot(number, device) for number, device in enumerate(devices)]
         self._stopping = False
         self._scratch = tempfile.TemporaryDirectory(prefix="runner-")
+        for slot in self._slots:  # now, since a progress display has a thread, with which there is no fork
+            if self._may_fork(slot):
+                self._start(slot)
 
     @property
     def free(self) -> int:
@@ -117,15 +121,19 @@ class LocalEngine:
     def _start(self, slot: _Slot) -> None:
         self._reap(slot, patience=1.0)
         ours, theirs = Pipe()
-        with signals_held_back(), open(self._console(slot), "wb") as console:
-            slot.process = subprocess.Popen(
-                [sys.executable, "-m", "experiments.runner.worker", str(theirs.fileno())],
-                env=self._environment(), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-                stdout=console, stderr=console,
-            )
+        console, pipe, variables = self._console(slot), theirs.fileno(), self._environment()
+        console.write_bytes(b"")
+        with signals_held_back():
+            if self._may_fork(slot):
+                slot.process = fork(lambda: main(pipe), pipe=pipe, console=console, variables=variables)
+            else:
+                slot.process = _new_process(pipe, console, variables)
         theirs.close()
         slot.connection, slot.ready = ours, False
         self._send(slot, "prepare", Setup(self.target, self.imports, slot.device, self.threads))
+
+    def _may_fork(self, slot: _Slot) -> bool:
+        return self.threads == 1 and may_fork(self.target, slot.device)
 
     def _environment(self) -> dict[str, str]:
         root = str(Path(experiments.__file__).resolve().parent.parent)
@@ -218,6 +226,14 @@ class LocalEngine:
 
     def _console(self, slot: _Slot) -> Path:
         return Path(self._scratch.name) / f"worker-{slot.number}.txt"
+
+
+def _new_process(pipe: int, console: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+    with open(console, "wb") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "experiments.runner.worker", str(pipe)],
+            env=variables, pass_fds=[pipe], stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+        )
 
 
 def event_of(task: Task, kind: str, slot: int, **details: Any) -> Event:

@@ -1,6 +1,7 @@
 """What a worker process does: runs one attempt after another, stops when asked, and ends when its launcher is gone.
 
-Started by local.py as `python -m experiments.runner.worker FD`, where FD is one end of a socket pair.
+Started by local.py as `python -m experiments.runner.worker FD`, where FD is one end of a socket pair, or as a fork of
+the launcher (forked.py).
 Messages to it: ("prepare", Setup), ("run", Task), ("cancel", run id), ("stop", reason), ("exit",).
 Messages from it: ("ready",), ("broken", text), ("started", run id), ("progress", run id, {...}),
 ("ended", run id, Ended).

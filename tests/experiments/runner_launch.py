@@ -23,7 +23,10 @@ def main() -> int:
     parser.add_argument("--behaviour", default="")
     parser.add_argument("--time-limit", type=float)
     parser.add_argument("--shard")
+    parser.add_argument("--torch", type=int, default=0, help="1 = torch is in use here, so that workers are forks")
     asked = parser.parse_args()
+    if asked.torch:
+        use_torch()
     runs = make_runs(asked.variants, asked.seeds)
     if asked.shard:
         index, count = (int(part) for part in asked.shard.split("/"))
@@ -35,6 +38,15 @@ def main() -> int:
     print("outcome", outcome.exit_code, len(outcome.done), outcome.problem, flush=True)
     print(plan.plan("x", runs, asked.results).counts(), flush=True)
     return outcome.exit_code
+
+
+def use_torch() -> None:
+    """Threads of torch, and a backward pass, as a launcher that has rehearsed something leaves them behind."""
+    import torch
+
+    torch.set_num_threads(2)
+    weights = torch.ones(300, 300, requires_grad=True)
+    (weights @ weights).sum().backward()
 
 
 def say(event: Event) -> None:

@@ -21,6 +21,8 @@ from experiments.runner import plan
 from experiments.runner.plan import State
 from tests.experiments.runner_kit import completions, expected, launch, make_runs, scores
 
+FORKS = pytest.mark.parametrize("torch", [0, 1], ids=["new processes", "forks"])
+
 
 def start(results: Path, *, module: str = "runner_launch", **options: object) -> subprocess.Popen[str]:
     """A launcher in a process of its own."""
@@ -73,7 +75,7 @@ def test_kill_9_of_launcher_and_workers_five_times_over_loses_and_repeats_nothin
     for _ in range(5):
         before = finished(tmp_path)
         launcher = start(tmp_path, steps=8, step_seconds=0.03)
-        until(lambda launcher=launcher: len(children(launcher.pid)) == 2 or launcher.poll() is not None)
+        until(lambda launcher=launcher: len(children(launcher.pid)) == 2 or launcher.poll() is not None, seconds=90)
         time.sleep(chance.uniform(0.1, 0.6))
         workers = children(launcher.pid)
         if workers and chance.random() < 0.5:
@@ -98,10 +100,12 @@ def test_kill_9_of_launcher_and_workers_five_times_over_loses_and_repeats_nothin
         assert (tmp_path / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
 
 
-def test_workers_of_a_killed_launcher_write_their_checkpoint_and_end(tmp_path):
-    launcher = start(tmp_path, steps=1000, step_seconds=0.02)
+@FORKS
+def test_workers_of_a_killed_launcher_write_their_checkpoint_and_end(tmp_path, torch):
+    launcher = start(tmp_path, steps=1000, step_seconds=0.02, torch=torch)
     until(lambda: len(list(tmp_path.rglob("checkpoint.pt"))) == 2)
     workers = children(launcher.pid)
+    assert [psutil.Process(pid).cmdline() == psutil.Process(launcher.pid).cmdline() for pid in workers] == [torch] * 2
     launcher.kill()
     launcher.communicate()
     until(lambda: all(gone(pid) for pid in workers), seconds=5)
@@ -109,9 +113,10 @@ def test_workers_of_a_killed_launcher_write_their_checkpoint_and_end(tmp_path):
     assert states == {State.NEW: 10, State.INTERRUPTED: 2}
 
 
+@FORKS
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_request_to_stop_lets_runs_write_their_checkpoint(tmp_path, number):
-    launcher = start(tmp_path, steps=1000, step_seconds=0.02)
+def test_one_request_to_stop_lets_runs_write_their_checkpoint(tmp_path, number, torch):
+    launcher = start(tmp_path, steps=1000, step_seconds=0.02, torch=torch)
     until(lambda: len(list(tmp_path.rglob("checkpoint.pt"))) == 2)
     launcher.send_signal(number)
     out, _ = launcher.communicate(timeout=20)
@@ -121,9 +126,10 @@ def test_one_request_to_stop_lets_runs_write_their_checkpoint(tmp_path, number):
     assert plan.plan("x", make_runs(4, 3), tmp_path).counts() == {State.NEW: 10, State.INTERRUPTED: 2}
 
 
-def test_ctrl_c_of_a_whole_terminal_group_stops_just_as_well(tmp_path):
+@FORKS
+def test_ctrl_c_of_a_whole_terminal_group_stops_just_as_well(tmp_path, torch):
     command = [sys.executable, "-m", "tests.experiments.runner_launch", str(tmp_path), "--steps=1000",
-               "--step-seconds=0.02"]
+               "--step-seconds=0.02", f"--torch={torch}"]
     launcher = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=Path(__file__).parents[2],
         start_new_session=True,
@@ -145,8 +151,9 @@ def test_ctrl_c_while_workers_are_starting_ends_at_once(tmp_path):
     assert "Traceback" not in out
 
 
-def test_the_second_request_ends_everything_now(tmp_path):
-    launcher = start(tmp_path, behaviour="stubborn")
+@FORKS
+def test_the_second_request_ends_everything_now(tmp_path, torch):
+    launcher = start(tmp_path, behaviour="stubborn", torch=torch)
     until(lambda: sum(line.startswith("started") for line in lines(launcher, 1)) == 1)
     workers = children(launcher.pid)
     time.sleep(0.3)
@@ -186,9 +193,10 @@ def test_a_launcher_takes_over_the_runs_of_another_that_was_killed(tmp_path):
     assert scores(tmp_path, make_runs(1, 2)) == expected(make_runs(1, 2))
 
 
+@FORKS
 @pytest.mark.slow
-def test_a_worker_that_ignores_everything_does_not_outlive_a_killed_launcher(tmp_path):
-    launcher = start(tmp_path, behaviour="stubborn")
+def test_a_worker_that_ignores_everything_does_not_outlive_a_killed_launcher(tmp_path, torch):
+    launcher = start(tmp_path, behaviour="stubborn", torch=torch)
     until(lambda: sum(line.startswith("started") for line in lines(launcher, 1)) == 1)
     workers = children(launcher.pid)
     launcher.kill()
@@ -196,9 +204,10 @@ def test_a_worker_that_ignores_everything_does_not_outlive_a_killed_launcher(tmp
     until(lambda: all(gone(pid) for pid in workers), seconds=25)
 
 
+@FORKS
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_workers_killed_in_mid_run_are_replaced_and_their_runs_go_on(tmp_path, number):
-    launcher = start(tmp_path, variants=1, seeds=3, workers=3, steps=40, step_seconds=0.02)
+def test_workers_killed_in_mid_run_are_replaced_and_their_runs_go_on(tmp_path, number, torch):
+    launcher = start(tmp_path, variants=1, seeds=3, workers=3, steps=40, step_seconds=0.02, torch=torch)
     until(lambda: len(list(tmp_path.rglob("checkpoint.pt"))) == 3)
     for pid in children(launcher.pid):
         os.kill(pid, number)
@@ -214,7 +223,7 @@ def test_real_training_survives_five_kills_bit_for_bit(tmp_path):
     for _ in range(5):
         before = finished(tmp_path / "killed")
         launcher = start(tmp_path / "killed", module="runner_training")
-        until(lambda launcher=launcher: len(children(launcher.pid)) == 2 or launcher.poll() is not None)
+        until(lambda launcher=launcher: len(children(launcher.pid)) == 2 or launcher.poll() is not None, seconds=90)
         time.sleep(chance.uniform(2.0, 6.0))
         workers = children(launcher.pid)
         if workers and chance.random() < 0.5:
