@@ -11,6 +11,8 @@ from experiments.problems import described, purpose_problems
 from experiments.tasks import TASKS, Task
 from transformer.spec import Spec
 
+MOST_BYTES = 4 * 10**9  # that made-up examples may take at once; sizes beyond are slips
+
 
 def run_problems(config: RunConfig) -> list[tuple[str, str]]:
     """Pairs of (path, sentence); empty when the run can start. Nothing is trained and no weights are allocated."""
@@ -85,7 +87,11 @@ def parameters(config: RunConfig) -> dict[str, int]:
 
 
 def build_task(spec: Spec) -> Task:
-    """The task of a spec; built once per process, since corpora are read and encoded."""
+    """The task of a spec; built once per process, since corpora are read and encoded.
+
+    Raises:
+        ValueError: its options do not fit together, or ask for more than can be made.
+    """
     return _task(digest(spec.to_dict()), spec)
 
 
@@ -97,8 +103,31 @@ def model_arguments(task: Task) -> dict[str, Any]:
     }
 
 
+def _too_large(spec: Spec) -> str:
+    """What of a task with made-up examples would take minutes to make and then all memory; "" = nothing.
+
+    A block of training examples is held at once, 8 bytes for each token, symbol or combination.
+    """
+    from experiments.tasks.generated import BLOCK_ROWS, Generated
+
+    if not issubclass(TASKS.entry(spec.name).cls, Generated):
+        return ""
+    options = TASKS.resolve(spec)
+    rows = max(BLOCK_ROWS, int(options.get("eval_rows") or 0))
+    each = [(key, value if isinstance(value, list | tuple) else [value]) for key, value in options.items()]
+    sizes = [(n, key) for key, values in each for n in values if type(n) is int and key != "eval_rows"]
+    largest, key = max(sizes, default=(0, ""))
+    needed, fits = 8 * rows * largest, MOST_BYTES // (8 * rows)
+    if needed <= MOST_BYTES:
+        return ""
+    return f"task '{spec.name}': {key}={largest} would take about {needed / 1e9:,.0f} GB; at most {fits:,} fits"
+
+
 @functools.lru_cache(maxsize=64)
 def _task(key: str, spec: Spec) -> Task:
+    too_large = _too_large(spec)
+    if too_large:
+        raise ValueError(too_large)
     return TASKS.build(spec)
 
 

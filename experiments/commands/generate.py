@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 ENDLESS = 200  # new tokens where neither the request nor the model's length says when to stop
+MOST_TOKENS = 10_000_000  # asked for at once; more is a slip, and would fill the memory
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ def write(trained: Trained, prompts: Sequence[str], decode: Decode) -> list[Writ
 
     start = _encoded(trained, prompts)
     decode = _completed(decode, trained, start.tokens.shape[1])
+    _check_sizes(decode, trained.task, len(prompts))
     try:
         found = continue_all(
             trained.model, start.tokens, decode, keep=start.keep, source=start.source, source_keep=start.source_keep,
@@ -190,6 +192,21 @@ def _completed(decode: Decode, trained: Trained, prompt_length: int) -> Decode:
     open_ = {"eos_id": trained.task.eos_id, "pad_id": trained.task.pad_id, "max_new_tokens": max(1, min(room, ENDLESS))}
     given = {name: getattr(decode, name) for name in decode.model_fields_set}
     return Decode(**{**open_, **given})
+
+
+def _check_sizes(decode: Decode, task: Task, prompts: int) -> None:
+    each = decode.beams or decode.n_best
+    tokens, problems = prompts * each * decode.max_new_tokens, []
+    if tokens > MOST_TOKENS:
+        text = f"{prompts} x {each} x {decode.max_new_tokens} new tokens are more than {MOST_TOKENS:,}; ask for fewer"
+        problems.append(("texts", text))
+    problems += [
+        (name, f"{token} is no token of this task, which has {task.vocab_size}, from 0")
+        for name, token in (("eos_id", decode.eos_id), ("pad_id", decode.pad_id))
+        if token is not None and token >= task.vocab_size
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _print(run: str, decode: Decode, rows: Sequence[Written]) -> None:

@@ -88,10 +88,16 @@ def repeat_command(declared: Declared, results: Path) -> str:
     import shlex
 
     words = [word for word in sys.argv[1:] if word not in ("--retry-failed", "-x", "--fail-fast")]
+    if words[:1] == ["worker"]:
+        words = ["run", *_without_share(words[1:])]
     if not words or words[0] != "run":
         words = ["run", declared.source]
         words += [] if str(results) == "results" else ["--results", str(results)]
     return f"python run_all.py {shlex.join(words)} --only {{run}} --redo"
+
+
+def _without_share(words: list[str]) -> list[str]:
+    return [w for i, w in enumerate(words) if not w.startswith("--shard") and words[max(0, i - 1)] != "--shard"]
 
 
 def by_state(planned: Plan) -> Callable[[State], int]:

@@ -15,6 +15,7 @@ from experiments.tasks.vocabulary import PAD, Vocabulary
 
 OPERATIONS = "+-*"
 FEWEST = 30  # equations of a held-out split; with fewer, one could be empty
+MOST = 2000  # numbers whose pairs fit into memory
 
 
 @TASKS.register("modular", paper="arXiv:2201.02177")
@@ -46,6 +47,7 @@ class Modular(Finite):
         require(
             at_least("modular", 1, eval_rows=eval_rows),
             at_least("modular", 2, p=p),
+            (p <= MOST, f"task 'modular': p={p} must be at most {MOST}: it makes {p * p:,} pairs"),
             (not strange and len(operations) == len(set(operations)) > 0, f"task 'modular': operations={operations!r} "
              "must be one or more of '+', '-', '*', each once, such as '+-'"),
             (0.1 <= train_share <= 0.9, f"task 'modular': train_share={train_share} must be between 0.1 and 0.9"),

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,31 @@ def test_a_script_for_slurm_goes_where_it_was_asked_for(command, place):
     script = (place / "a b.sbatch").read_text()
     assert f"\ncd {place}\n" in script
     assert f"run_all.py worker my.yaml --seeds 1 --results {place}/results --shard" in script
+
+
+@pytest.mark.parametrize("task, said", [
+    ("{name: copy, n_symbols: 100000000}", "n_symbols=100000000 would take about 3,277 GB; at most 122,070 fits"),
+    ("{name: dyck, length: 10000000}", "length=10000000 would take about 328 GB"),
+    ("{name: markov, order: 1000000000000}", "order=1000000000000 would take about"),
+    ("{name: reverse, eval_lengths: [4, 99999999]}", "eval_lengths=99999999 would take about"),
+    ("{name: modular, p: 10000000}", "p=10000000 must be at most 2000: it makes 100,000,000,000,000 pairs"),
+])  # fmt: skip
+def test_a_task_of_an_absurd_size_is_refused_before_it_is_made(refuses, task, said):
+    began = time.monotonic()
+    assert said in refuses("trace", "my.yaml", "--set", f"task={task}")
+    assert time.monotonic() - began < 10
+
+
+def test_a_share_of_a_plan_is_resumed_as_the_whole_plan(monkeypatch):
+    from experiments.commands.launch import repeat_command
+    from experiments.files import Declared
+
+    words = ["run_all.py", "worker", "--vary", "model.norm=none", "--shard", "0/2", "--results", "there"]
+    monkeypatch.setattr(sys, "argv", words)
+    told = repeat_command(Declared(None, "ad-hoc"), Path("there"))
+    assert told == "python run_all.py run --vary model.norm=none --results there --only {run} --redo"
+    monkeypatch.setattr(sys, "argv", [*words[:2], "my.yaml", "--shard=1/2"])
+    assert repeat_command(Declared(None, "my.yaml"), Path("there")) == "python run_all.py run my.yaml --only {run} --redo"
 
 
 def test_what_torch_cannot_allocate_is_told_as_memory(command, place, monkeypatch):

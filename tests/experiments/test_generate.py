@@ -159,6 +159,17 @@ def test_more_than_the_model_has_positions_for_is_refused(trained: Callable[[str
         generate(trained("text"), ["A"], Decode(max_new_tokens=50))
 
 
+@pytest.mark.parametrize("settings, said", [
+    ({"temperature": 1.0, "n_best": 10**6, "max_new_tokens": 11}, "texts: 1 x 1000000 x 11 new tokens are more than 10,000,000"),
+    ({"max_new_tokens": 10**9}, "texts: 1 x 1 x 1000000000 new tokens are more than 10,000,000; ask for fewer"),
+    ({"eos_id": 14}, "eos_id: 14 is no token of this task, which has 14, from 0"),
+    ({"pad_id": 99}, "pad_id: 99 is no token of this task"),
+])  # fmt: skip
+def test_settings_that_no_text_can_have_are_refused(trained: Callable[[str], Path], settings, said) -> None:
+    with pytest.raises(ConfigError, match=said):
+        generate(trained("copy"), ["a"], Decode(**settings))
+
+
 def test_a_classifier_writes_nothing(trained: Callable[[str], Path]) -> None:
     with pytest.raises(ConfigError, match="task 'language_id' is a classification: its model names a class"):
         generate(trained("language_id"), ["abc"], Decode())
