@@ -107,14 +107,15 @@ def repeated_ngrams(batches: list[Batch]) -> float | None:
 
     Running text: decoder rows of at least twice that length of which most tokens are asked.
     """
-    rows = [row for batch in batches if _running(batch) for row in batch.inputs.unfold(1, NGRAM, NGRAM).tolist()]
+    rows = [row for batch in batches if running(batch) for row in batch.inputs.unfold(1, NGRAM, NGRAM).tolist()]
     if not rows:
         return None
     rows_with = Counter(gram for grams in rows for gram in {tuple(gram) for gram in grams})
     return sum(n for n in rows_with.values() if n > 1) / rows_with.total()
 
 
-def _running(batch: Batch) -> bool:
+def running(batch: Batch) -> bool:
+    """Whether a batch holds running text: decoder rows of 2 NGRAM tokens or more, most of them asked."""
     if batch.source is not None or batch.targets.shape != batch.inputs.shape or batch.inputs.shape[1] < 2 * NGRAM:
         return False
     return bool((batch.targets != IGNORE).double().mean() > 0.5)

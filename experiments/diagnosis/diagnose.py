@@ -19,6 +19,7 @@ from experiments.diagnosis.model_checks import (
     saturation,
     scale,
 )
+from experiments.diagnosis.repeats import repeats_itself
 from experiments.diagnosis.training_checks import (
     CONTRACTS,
     OWN_PARTS,
@@ -38,7 +39,7 @@ Check = Callable[[Case], Iterator[Finding]]
 STATIC: tuple[Check, ...] = (overlap, labels, repetition, not_a_number, future, positions)  # no step is trained
 CHECKS: tuple[Check, ...] = (
     *STATIC, crash, divergence, too_good, saturation, scale, gradients, oscillation, dead_units, saturated_in_vain,
-    overfitting, uniform_attention, stall, memory, rate,
+    overfitting, uniform_attention, stall, repeats_itself, memory, rate,
 )
 
 
