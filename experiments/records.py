@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 SCHEMA = 1
 EXPERIMENT, CONFIG, METRICS, RESULT = "experiment.json", "config.json", "metrics.jsonl", "result.json"
@@ -63,10 +63,17 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Atomic replacement of a file: temporary neighbour, flush to disk, rename."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """What is written to the file given takes the place of `path` as one, or not at all when something is raised."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

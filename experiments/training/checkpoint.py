@@ -14,13 +14,13 @@ import math
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO, cast
 
 import torch
 from torch import Tensor, nn
 
 from experiments.config import ConfigError
-from experiments.records import METRICS, write_bytes
+from experiments.records import METRICS, replacing, write_bytes
 
 FORMAT = 1
 MARK = b"\nsha256:"
@@ -65,15 +65,46 @@ def save_checkpoint(
     Raises:
         OSError: the disk is full or the folder cannot be written; the checkpoint before is untouched.
     """
-    buffer = io.BytesIO()
     content = {
         "format": FORMAT, "hash": run_hash, "progress": dataclasses.asdict(progress), "model": model.state_dict(),
         "optimiser": optimiser.state_dict(), "rng": torch.get_rng_state(),
         "metrics": _beginning(path.with_name(METRICS), progress.metrics_bytes),
     }
-    torch.save(content, buffer)
-    archive = buffer.getvalue()
-    write_bytes(path, archive + MARK + hashlib.sha256(archive).digest())
+    with replacing(path) as file:
+        archive = _Hashed(file)
+        torch.save(content, cast(IO[bytes], archive))
+        file.write(MARK + archive.digest())
+
+
+class _Hashed:
+    """Passes on what is written and hashes it: a copy of a large model in memory would take as long again."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._sha256 = file, hashlib.sha256()
+        self._error: OSError | None = None
+
+    def write(self, part: Any) -> int:
+        """Never raises: torch would call again while it unwinds. An error comes up at the end."""
+        self._sha256.update(part)
+        if self._error is None:
+            try:
+                self._file.write(part)
+            except OSError as error:
+                self._error = error
+        return len(part)
+
+    def flush(self) -> None:
+        """The file is flushed as a whole."""
+
+    def digest(self) -> bytes:
+        """sha256 of all that was written.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self._error is not None:
+            raise self._error
+        return self._sha256.digest()
 
 
 def load_checkpoint(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import resource
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +166,27 @@ def test_a_checkpoint_is_never_half_written_over_a_good_one(tmp_path: Path, monk
         run(config(), tmp_path / "a", Watchers(checkpoint_steps=1))
     assert path.read_bytes() == before
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [CHECKPOINT, METRICS]
+
+
+def test_a_disk_that_fills_up_in_mid_checkpoint_is_told_and_the_one_before_stays(tmp_path: Path) -> None:
+    path = interrupted(tmp_path / "a")
+    before = path.read_bytes()
+    with pytest.raises(OSError, match="File too large"), files_of_at_most(len(before) // 2):
+        run(config(), tmp_path / "a", Watchers(checkpoint_steps=1))
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [CHECKPOINT, METRICS]
+
+
+@contextlib.contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """The kernel refuses to let a file grow beyond a size, as it would on a full disk."""
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize("tied", [True, False])
