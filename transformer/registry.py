@@ -10,6 +10,7 @@ import functools
 import inspect
 import math
 import re
+import threading
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -81,6 +82,8 @@ class Registry(Generic[T]):
     load: Callable[[], object] | None = None
     contract: type | None = None
     _entries: dict[str, Entry[T]] = field(default_factory=dict)
+    _lock: Any = field(default_factory=threading.RLock, repr=False, compare=False)
+    _loading: bool = field(default=False, repr=False, compare=False)
 
     def register(
         self, name: str, *, paper: str | None = None, version: int = 1, added: tuple[str, ...] = ()
@@ -191,9 +194,18 @@ class Registry(Generic[T]):
         return {"name": spec.name, "version": entry.version, "options": kept}
 
     def _fill(self) -> None:
-        if self.load is not None:
-            load, self.load = self.load, None
-            load()
+        """Loads once; another thread waits until all names are there, and what raised is tried again."""
+        if self.load is None:
+            return
+        with self._lock:
+            if self.load is None or self._loading:  # what is being loaded may itself ask for names
+                return
+            self._loading = True
+            try:
+                self.load()
+                self.load = None
+            finally:
+                self._loading = False
 
 
 def _is_name(name: object) -> bool:

@@ -1,4 +1,7 @@
-"""What the identity of a component holds."""
+"""What the identity of a component holds, and that names are loaded once and whole."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -33,3 +36,31 @@ def test_what_was_added_must_be_an_option():
         class Bag:
             def __init__(self, *, size: int = 1) -> None:
                 self.size = size
+
+
+def test_threads_that_ask_at_once_all_see_every_name():
+    def load():
+        for name in ("a", "b"):
+            time.sleep(0.05)
+            parts.register(name)(type(name, (), {}))
+            assert parts.names()[0] == "a"  # what is being loaded may ask as well
+
+    parts = Registry("part", load=load)
+    with ThreadPoolExecutor(4) as pool:
+        seen = list(pool.map(lambda _: parts.names(), range(4)))
+    assert seen == [["a", "b"]] * 4
+
+
+def test_a_load_that_was_interrupted_is_done_again():
+    tries = []
+
+    def load():
+        tries.append(1)
+        if len(tries) == 1:
+            raise KeyboardInterrupt
+        parts.register("a")(type("A", (), {}))
+
+    parts = Registry("part", load=load)
+    with pytest.raises(KeyboardInterrupt):
+        parts.names()
+    assert parts.names() == ["a"]
