@@ -1,6 +1,6 @@
 """Runs the benchmarks and writes RESULTS.md.
 
-    python -m benchmarks                 every one: half an hour on two free cores
+    python -m benchmarks                 every one: 25 minutes on two free cores
     python -m benchmarks --quick         few repetitions, small sizes: what a change did, roughly
     python -m benchmarks steps sweeps    only these; their sections of RESULTS.md are written anew
 

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
+from benchmarks import sweeps
 from benchmarks.contestants import GRID, train
 from benchmarks.libraries import LIBRARIES, Size, Step
 from benchmarks.pairs import interleaved, ratios, spread
 from benchmarks.recorded import compare_stored, fabricate
-from benchmarks.table import Table, in_process
+from benchmarks.table import Ran, Table, in_process
 from experiments.experiment import Experiment
 from experiments.runner.plan import State, status
 
@@ -74,6 +75,25 @@ def test_a_section_is_written_in_place_of_the_one_with_its_title(tmp_path: Path)
     assert text.index("says more") < text.index("<sub>there") < text.index("## Table 2") < text.index("<sub>here")
     command.write(path, [], "")
     assert path.read_text() == text
+
+
+def test_ways_that_are_far_off_run_in_the_first_round_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def took(name: str, seconds: float) -> Ran:
+        calls.append(name)
+        return Ran(seconds, 2 * seconds, 0)
+
+    monkeypatch.setattr(sweeps, "_ours", lambda *_: took("ours", 7.0))
+    others = {"sequential": 10.0, "one_thread": 14.0, "optuna": 8.0, "ray": 21.0}
+    monkeypatch.setattr(
+        sweeps, "_others", lambda *_: {name: lambda name=name: took(name, others[name]) for name in others}
+    )
+    rows = {row[0]: row[1:] for row in sweeps._compared(64, 10, 3).rows}
+    assert {name: calls.count(name) for name in ("ours", *others)} == {
+        "ours": 3, "sequential": 3, "one_thread": 1, "optuna": 3, "ray": 1,
+    }
+    assert rows["Ray Tune, 2 CPUs"] == ["21.0", "42.0", "3.00 (3.00 to 3.00)"]
 
 
 def test_an_unknown_benchmark_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
