@@ -1,5 +1,8 @@
 """English to Spanish with a small encoder-decoder: how far above copying the source?
 
+Measured once, baseline, seed 0: chrF 24.3 and BLEU 8.3 on the test verses; copying the English scores 16.0 and 0.5. A
+model of that size on whole words stayed below the copy after 500 steps: it wrote <unk> more than three times a verse.
+
 Every run records the yardstick: `test/copy_chrf` and `test/copy_bleu` score the English verses as they are. BLEU and
 chrF need the package sacrebleu (requirements-extras.txt).
 """
@@ -25,6 +28,6 @@ experiment = Experiment(
     metric="test/chrf",
     goal="max",
     smallest_effect=1.0,
-    presets={"quick": {"seeds": 1, "baseline.train.steps": 600}},
+    presets={"quick": {"seeds": 1}},  # not fewer steps: after 600, chrF is only that of the copy (BLEU 3.8)
     tags=["translation", "encoder_decoder"],
 )

@@ -8,6 +8,7 @@ import torch
 from experiments import catalog
 from experiments.check import build_task, checked_runs, model_arguments
 from experiments.config import ConfigError
+from tests.experiments import training_runs
 from transformer.models import build
 
 NEEDS_AN_EXTRA = {"translation": pytest.mark.slow}  # sacrebleu
@@ -44,6 +45,13 @@ def test_a_metric_whose_package_is_missing_is_told_with_the_way_to_get_it(monkey
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ConfigError, match="metric: BLEU and chrF need the package sacrebleu; install it with"):
         checked_runs(catalog.get("translation"))
+
+
+@pytest.mark.slow  # needs sacrebleu, and about two minutes of one core
+def test_a_trained_translator_is_far_better_than_a_copy_of_the_source(tmp_path):
+    metrics = training_runs.run(catalog.get("translation").baseline, tmp_path / "a")["metrics"]
+    assert metrics["test/chrf"] > metrics["test/copy_chrf"] + 4
+    assert metrics["test/bleu"] > 8 * metrics["test/copy_bleu"]
 
 
 def test_the_default_experiments_cover_every_slot_that_they_can():
