@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 from typing import Any
 
 from experiments.config import ConfigError, RunConfig, digest
@@ -180,9 +182,10 @@ def _build_problems(config: RunConfig, task: Task) -> list[tuple[str, str]]:
     from transformer.models import build
 
     try:
-        build(config.model, seed=0, device="meta", **model_arguments(task))
-        if has_own_parts(config, task):
-            rehearse(config, task)
+        with contextlib.redirect_stdout(sys.stderr):  # a user's own part may print, which is no part of our answer
+            build(config.model, seed=0, device="meta", **model_arguments(task))
+            if has_own_parts(config, task):
+                rehearse(config, task)
     except Exception as error:  # whatever a user's own part raises
         return [("model", line) for line in _lines(error)]
     return []

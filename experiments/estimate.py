@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +29,8 @@ def seconds_of(runs: Sequence[Run], results: Path) -> list[float]:
     reference = runs[0]
     rate = _stored_rate(results, reference.experiment)
     if rate is None:
-        rate = _timed_rate(reference.config) if _fits(reference.config) else math.nan
+        with contextlib.redirect_stdout(sys.stderr):  # a user's own part may print, which is no part of our answer
+            rate = _timed_rate(reference.config) if _fits(reference.config) else math.nan
     return [rate * _work(run.config) for run in runs]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -158,7 +159,8 @@ def import_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
-        spec.loader.exec_module(module)
+        with contextlib.redirect_stdout(sys.stderr):  # what it prints is no part of an answer, such as that of --json
+            spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[module_name]
         if isinstance(error, Exception | SystemExit) and not isinstance(error, ConfigError):

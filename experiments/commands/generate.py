@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -68,7 +70,8 @@ def command(run: str, prompt: list[str], decode: str, results: Path, as_json: bo
     given = {name: getattr(settings, name) for name in settings.model_fields_set}
     settings = Decode(**{**given, **wanted})
     directory = find_run(results, run)
-    rows = generate(directory, prompt, settings)
+    with contextlib.redirect_stdout(sys.stderr):  # a user's own part may print, which is no part of our answer
+        rows = generate(directory, prompt, settings)
     if as_json:
         answer = {"run": directory.name, "decode": str(settings), "texts": [asdict(row) for row in rows]}
         print(json.dumps(answer, indent=1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,8 @@ def command(run: str, text: str | None, results: Path, as_json: bool, *, out: Pa
     """
     from rich.console import Console
 
-    folder, content = look_inside(run, text, results, out)
+    with contextlib.redirect_stdout(sys.stderr):  # a user's own part may print, which is no part of our answer
+        folder, content = look_inside(run, text, results, out)
     if as_json:
         print(json.dumps(content, indent=1, ensure_ascii=False))
         return 0

@@ -83,6 +83,16 @@ def command_line() -> str:
     return shlex.join(["python", *sys.argv]) if sys.argv[0].endswith("run_all.py") else "python run_all.py"
 
 
+def again_command(verb: str, source: str, results: Path, extra: str) -> str:
+    """The command as it was typed, when it was this verb, with one more word; otherwise the shortest that does it."""
+    import shlex
+
+    words = [word for word in sys.argv[1:] if word != extra]
+    if words[:1] != [verb]:
+        words = [verb, source, *([] if str(results) == "results" else ["--results", str(results)])]
+    return f"python run_all.py {shlex.join(words)} {extra}"
+
+
 def repeat_command(declared: Declared, results: Path) -> str:
     """A command that trains one run of this experiment again; `{run}` stands for its id."""
     import shlex

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as json_module
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -34,7 +36,8 @@ def command(
     problems = config.problems()
     if problems:
         raise ConfigError(problems)
-    products = _products(config, rows, length)
+    with contextlib.redirect_stdout(sys.stderr):  # a user's own part may print, which is no part of our answer
+        products = _products(config, rows, length)
     if as_json:
         print(json_module.dumps([asdict(product) for product in products], indent=1))
         return 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from experiments.commands.launch import again_command
 from experiments.commands.progress import Show
 from experiments.commands.run import Launch, check_launch, engine_maker
 from experiments.files import Declared
@@ -48,6 +49,8 @@ def tune(declared: Declared, launch: Launch, request: Request) -> tuple[Outcome,
     console = Console(stderr=launch.as_json, highlight=False, markup=False)
     with session(declared, request, launch.results) as going:
         options = options_of(going, declared, launch)
+        if launch.retry_failed:
+            going.retry_failed()
         console.print(_headline(going), markup=False, soft_wrap=True)
         at_most = going.missing() * request.seeds
         with Show(at_most, launch.workers or 1, quiet=launch.quiet, as_json=launch.as_json) as on_event:
@@ -64,7 +67,7 @@ def options_of(going: Any, declared: Declared, launch: Launch) -> Options:
     """How the runs of a session's trials are launched; wandb groups them under the study's name."""
     tags = (*declared.experiment.tags, "tune")
     job = training_jobs(launch.results, wandb=launch.wandb, tags=tags, imports=declared.imports)
-    again = f"python run_all.py tune {declared.source} --retry-failed"
+    again = again_command("tune", declared.source, launch.results, "--retry-failed")
     return Options(
         job=job, retry_failed=launch.retry_failed, redo_damaged=True, max_failures=launch.max_failures,
         time_limit=launch.time_limit, repeat=again,

@@ -59,6 +59,11 @@ class Session:
         """Trials that are still to be told."""
         return sum(self._missing(study) for study in self.studies)
 
+    def retry_failed(self) -> None:
+        """Queues every failed trial that was not tried again; asked twice, it queues nothing twice."""
+        for study in self.studies:
+            study.retry_failed()
+
     def run(
         self, engine_of: Callable[[], Engine], options: Options, *,
         on_event: Callable[[Event], None] = lambda event: None,
@@ -66,8 +71,7 @@ class Session:
     ) -> Outcome:
         """Runs what is missing; writes what was found, also when it is interrupted."""
         if options.retry_failed:
-            for study in self.studies:
-                study.retry_failed()
+            self.retry_failed()
         if not self.missing():
             self.write(())
             return Outcome()

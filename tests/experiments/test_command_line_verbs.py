@@ -119,6 +119,30 @@ def test_a_share_of_a_plan_is_resumed_as_the_whole_plan(monkeypatch):
     assert repeat_command(Declared(None, "my.yaml"), Path("there")) == "python run_all.py run my.yaml --only {run} --redo"
 
 
+def test_what_a_part_of_ones_own_prints_is_no_part_of_an_answer(command, place):
+    (place / "my.yaml").write_text(ONE_CHANGE)
+    (place / "loud.py").write_text(
+        "import torch\nfrom transformer.slots import FEEDFORWARD, FeedForward\nprint('imported')\n"
+        "@FEEDFORWARD.register('loud')\nclass Loud(FeedForward):\n    'x'\n"
+        "    def forward(self, x):\n        print('forward')\n        return x\n"
+    )
+    words = ["--import", "loud.py", "--set", "model.feedforward=loud", "--json"]
+    for verb in (["trace", "my.yaml"], ["plan", "my.yaml"]):
+        code, out, err = command(*verb, *words)
+        assert (code, bool(json.loads(out)), "forward" in err) == (0, True, True), err
+
+
+def test_what_to_type_after_a_failed_trial_is_what_was_typed(monkeypatch):
+    from experiments.commands.launch import again_command
+
+    monkeypatch.setattr(sys, "argv", ["run_all.py", "tune", "my.yaml", "--set", "model.norm=none", "--retry-failed"])
+    told = again_command("tune", "my.yaml", Path("results"), "--retry-failed")
+    assert told == "python run_all.py tune my.yaml --set model.norm=none --retry-failed"
+    monkeypatch.setattr(sys, "argv", ["run_all.py", "run", "my.yaml"])
+    told = again_command("tune", "my.yaml", Path("a b"), "--retry-failed")
+    assert told == "python run_all.py tune my.yaml --results 'a b' --retry-failed"
+
+
 def test_what_torch_cannot_allocate_is_told_as_memory(command, place, monkeypatch):
     def too_much(*words):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 80000000000000 bytes")
