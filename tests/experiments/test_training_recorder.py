@@ -13,10 +13,13 @@ import pytest
 import torch
 
 from experiments.check import build_task, model_arguments
+from experiments.commands.launch import prepare as prepare_launch
+from experiments.commands.run import Launch, job_maker
 from experiments.config import RunConfig, Spec
 from experiments.diagnosis.by_step import layers_row, probe
 from experiments.diagnosis.onset import growth, since
 from experiments.diagnosis.probes import attention_of
+from experiments.files import declare
 from experiments.records import BY_STEP, read_metrics
 from experiments.runner.attempt import clear
 from experiments.training.execute import execute
@@ -28,7 +31,7 @@ from tests.experiments.training_runs import asked_at, assert_same_run, config, j
 from tests.own_parts import registered, take_out
 from transformer.look import look
 from transformer.models import build
-from transformer.slots import ATTENTION, Attention
+from transformer.slots import ATTENTION, REGISTRIES, Attention
 
 LAYERS = Watchers(layers=True)
 KINDS: dict[str, RunConfig] = {
@@ -208,3 +211,24 @@ def test_what_grew_most_is_told_of_a_run_that_diverged() -> None:
     rows = [{"step": 0, "a/rms": 0.5, "b/rms": 0.1, "logits/sure": 1e-9}, {"step": 40, "a/rms": 1.0, "b/rms": 900.0, "logits/sure": 1.0}]
     assert growth(rows) == "; recorded: b/rms 0.1 at step 0, 900 at step 40"
     assert growth(rows[:1]) == growth([]) == ""
+
+
+PARTS_OF = [(slot, name) for slot in ("attention", "positional", "feedforward", "placement", "scaling")
+            for name in REGISTRIES[slot].names()]  # fmt: skip
+
+
+@pytest.mark.parametrize(("slot", "name"), PARTS_OF)
+def test_every_shipped_part_can_be_looked_at(slot: str, name: str) -> None:
+    one = config(model={slot: name})
+    task = build_task(one.task)
+    model = build(one.model, seed=0, **model_arguments(task))
+    row = layers_row(model, probe(task.evaluations("validation", 0)[0].batches[0]))
+    assert all(math.isfinite(value) for value in row.values())
+    assert {"decoder.layers.0/rms", "decoder.layers.1/gradient", "logits/sure"} <= row.keys()
+
+
+def test_a_launch_that_records_says_so_to_its_workers(tmp_path: Path) -> None:
+    prepared = prepare_launch(declare("components"), tmp_path)
+    first = prepared.plan.runs[0]
+    assert job_maker(prepared, Launch(results=tmp_path, layers=True))(first).layers
+    assert not job_maker(prepared, Launch(results=tmp_path))(first).layers
