@@ -21,11 +21,17 @@ from transformer.registry import unknown
 if TYPE_CHECKING:
     from transformer.trace import Product
 
+TOKENS = 10
+
 
 def command(
-    target: str | None, variant: str | None, sets: list[str], imports: list[str], rows: int, length: int, as_json: bool
+    target: str | None, variant: str | None, sets: list[str], imports: list[str], rows: int, length: int | None,
+    as_json: bool,
 ) -> int:
     """Prints every matrix product of a variant's model for a batch of `rows` sequences of `length` tokens.
+
+    Args:
+        length: None = TOKENS, or fewer where the task has no room for so many.
 
     Raises:
         ConfigError: no such experiment or variant, or a model that cannot be built.
@@ -36,6 +42,7 @@ def command(
     problems = config.problems()
     if problems:
         raise ConfigError(problems)
+    length = min(TOKENS, build_task(config.task).max_len) if length is None else length
     with contextlib.redirect_stdout(sys.stderr):  # a user's own part may print, which is no part of our answer
         products = _products(config, rows, length)
     if as_json:

@@ -129,7 +129,7 @@ def trace(
     variant: Annotated[str | None, typer.Argument(help="One of its variants; default the baseline.")] = None,
     set_: Sets = None, imports: Imports = None, json: Json = False,
     rows: Annotated[int, Flag(min=1, help="Sequences in the batch.")] = 2,
-    length: Annotated[int, Flag(min=1, help="Tokens in each.")] = 10,
+    length: Annotated[int | None, Flag(min=1, help="Tokens in each; default 10, or the task's longest.")] = None,
 ) -> None:
     """One forward pass as a table of every matrix product: shapes, parameters, FLOPs."""
     from experiments.commands.trace import command

@@ -143,6 +143,12 @@ def test_what_to_type_after_a_failed_trial_is_what_was_typed(monkeypatch):
     assert told == "python run_all.py tune my.yaml --results 'a b' --retry-failed"
 
 
+def test_a_task_with_less_room_than_the_usual_trace_is_traced_at_its_longest(command, place):
+    (place / "my.yaml").write_text(ONE_CHANGE)
+    code, out, err = command("trace", "my.yaml", "--set", "task={name: text, context: 3}")
+    assert (code, "2 x 3 tokens" in out) == (0, True), err
+
+
 def test_what_torch_cannot_allocate_is_told_as_memory(command, place, monkeypatch):
     def too_much(*words):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 80000000000000 bytes")
