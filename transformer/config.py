@@ -83,6 +83,8 @@ class ModelConfig(Frozen):
     Attributes:
         architecture: `decoder` (causal language model), `encoder` (classifier) or `encoder_decoder`.
         d_model, n_layers, n_heads: width, depth (of each stack) and attention heads.
+        d_head: width of a head; None = d_model / n_heads, which n_heads must then divide. Public T5 1.1 and some LLaMA
+            weights have heads that together are narrower or wider than the model.
         d_ff: hidden width of the feed-forward layer; `matched` means 4 d_model, and for gated layers the
             width whose parameter count equals the ungated one's: 8/3 d_model rounded to a multiple of 8.
         max_len: longest sequence that the model can take; None means what the task needs.
@@ -100,6 +102,7 @@ class ModelConfig(Frozen):
     d_model: int = Field(default=64, ge=1, le=10**6)
     n_layers: int = Field(default=2, ge=1, le=1000)
     n_heads: int = Field(default=4, ge=1)
+    d_head: int | None = Field(default=None, ge=1, le=10**6)
     d_ff: int | Literal["matched"] = "matched"
     max_len: int | None = Field(default=None, ge=1)
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
@@ -118,15 +121,19 @@ class ModelConfig(Frozen):
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
-        if self.d_model % self.n_heads:
+        if self.d_head is None and self.d_model % self.n_heads:
             near = max(self.n_heads, round(self.d_model / self.n_heads) * self.n_heads)
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}; "
-                f"the nearest d_model that is: {near}"
+                f"the nearest d_model that is: {near}; or set d_head"
             )
         if isinstance(self.d_ff, int) and self.d_ff < 1:
             raise ValueError(f"d_ff={self.d_ff} must be at least 1, or 'matched'")
         return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """As every config, but for a d_head that is left open: files from before it was there read the same."""
+        return {name: value for name, value in super().to_dict().items() if (name, value) != ("d_head", None)}
 
     def specs(self) -> dict[str, Spec]:
         """The component of every slot, in the order of SLOTS."""
@@ -145,7 +152,12 @@ class ModelConfig(Frozen):
         return Dims(
             d_model=self.d_model, n_heads=self.n_heads, n_layers=self.n_layers, d_ff=self.hidden_width(),
             vocab_size=vocab_size, max_len=self.max_len or max_len, dropout=self.dropout, causal=causal, bias=self.bias,
+            head_width=self.d_head,
         )
+
+    def head_width(self) -> int:
+        """d_head as a number."""
+        return self.d_head or self.d_model // self.n_heads
 
     def hidden_width(self) -> int:
         """d_ff as a number (`matched` resolved)."""
@@ -186,6 +198,8 @@ class ModelConfig(Frozen):
 
         plain = {key: value for key, value in self.to_dict().items() if key not in SLOTS}
         plain["d_ff"] = self.hidden_width()
+        if self.head_width() * self.n_heads == self.d_model:  # what it is when left open
+            plain.pop("d_head", None)
         plain["embedding_scale"] = self.embedding_multiplier()
         plain["logit_scale"] = self.logit_multiplier()
         return {**plain, **{slot: REGISTRIES[slot].identity(spec) for slot, spec in self.specs().items()}}

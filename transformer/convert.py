@@ -66,7 +66,7 @@ def llama(
     """LLaMA: rotary positions in halves, pre-norm with RMSNorm, SwiGLU, no biases. Shared keys are repeated per head.
 
     Args:
-        weights: state dict of `LlamaForCausalLM`.
+        weights: state dict of `LlamaForCausalLM`; its heads may have a width of their own.
         n_heads, max_len, base, eps: what the file does not say.
 
     Raises:
@@ -74,9 +74,11 @@ def llama(
     """
     source = _Source(weights, prefix="model.")
     token, head = source.take("embed_tokens.weight"), source.take_optional("lm_head.weight")
+    d_head = source.shape("layers.0.self_attn.q_proj.weight")[0] // n_heads
     config = ModelConfig(
         d_model=token.shape[1], n_layers=source.count(r"layers\.(\d+)\."), n_heads=n_heads, bias=False, max_len=max_len,
-        d_ff=source.shape("layers.0.mlp.gate_proj.weight")[0], tied=head is None or torch.equal(head, token),
+        d_head=d_head, d_ff=source.shape("layers.0.mlp.gate_proj.weight")[0],
+        tied=head is None or torch.equal(head, token),
         positional=Spec("rope", base=base), feedforward=Spec("swiglu"), norm=Spec("rmsnorm", eps=eps, rounds="gain"),
     )
     ours = {"decoder.embedding.weight": token, "head.weight": _or(head, token)}
@@ -85,7 +87,7 @@ def llama(
             ours[f"decoder.layers.{i}.{name}.weight"] = source.take(f"layers.{i}.{their_name}.weight")
         for name in ("key", "value"):
             at = f"decoder.layers.{i}.self_attention.{name}.weight"
-            ours[at] = _for_every_head(ours[at], n_heads, config.d_model // n_heads)
+            ours[at] = _for_every_head(ours[at], n_heads, d_head)
     ours["decoder.final_norm.weight"] = source.take("norm.weight")
     model = _loaded(config, ours, source, vocab_size=len(token), max_len=max_len)
     assert isinstance(model, DecoderLM)
@@ -108,7 +110,7 @@ def t5(
     bucketed relative positions shared by a stack, pre-norm with RMSNorm, no biases.
 
     Args:
-        weights: state dict of `T5ForConditionalGeneration`; heads times head width must be d_model.
+        weights: state dict of `T5ForConditionalGeneration`.
         n_heads, max_distance, max_len, eps: what the file does not say.
         tied: whether the head is the embedding and the hidden states are scaled; None = it is when the file has no
             other. Files of T5 1.1 without a head, or with a copy of the embedding there, need False.
@@ -129,6 +131,7 @@ def t5(
     config = ModelConfig(
         architecture="encoder_decoder", d_model=token.shape[1], n_layers=source.count(r"encoder\.block\.(\d+)\."),
         n_heads=n_heads, d_ff=d_ff, max_len=max_len, bias=False, tied=tied,
+        d_head=source.shape("encoder.block.0.layer.0.SelfAttention.q.weight")[0] // n_heads,
         logit_scale="inverse_sqrt_d_model" if tied else 1.0, scaling=Spec("none"),
         norm=Spec("rmsnorm", eps=eps, rounds="gain"),
         positional=Spec("relative", buckets=buckets, max_distance=max_distance),

@@ -86,7 +86,7 @@ class Dims:
 
     Attributes:
         d_model: width of the residual stream (D).
-        n_heads: attention heads (H); divides d_model.
+        n_heads: attention heads (H); divides d_model, unless heads have a width of their own.
         n_layers: layers of the stack that the part belongs to.
         d_ff: hidden width of the feed-forward layer (F), already resolved to a number.
         vocab_size: number of tokens (V).
@@ -95,6 +95,7 @@ class Dims:
         causal: whether position t may see only positions <= t.
         bias: whether linear layers carry a bias.
         n_branches: sublayers of one layer that write to the residual stream; 3 with cross-attention.
+        head_width: width of one head where that is not d_model / n_heads.
     """
 
     d_model: int
@@ -107,8 +108,9 @@ class Dims:
     causal: bool = True
     bias: bool = True
     n_branches: int = 2
+    head_width: int | None = None
 
     @property
     def d_head(self) -> int:
         """Width of one head (K)."""
-        return self.d_model // self.n_heads
+        return self.head_width or self.d_model // self.n_heads

@@ -60,7 +60,7 @@ def gather(case: Case, text: str | None = None) -> dict[str, Any]:
         "thresholds": THRESHOLDS, "activations": activations(case.fresh(), model, probe),
         "by_step": _thinned(case.layers),
         "logits": logits(case.fresh(), model, probe), "scores": scores(case.fresh(), model, probe),
-        "positions": positions(model, case.config.model.d_model, case.config.model.n_heads, case.task.max_len),
+        "positions": positions(model, case.config.model.d_model, case.config.model.head_width(), case.task.max_len),
         "random_vectors": random_vectors(), "attention_memory": attention_memory(),
         "samples": samples(case, model, read.batch, text), "answer": answer(case, model, read.batch),
     }
@@ -172,7 +172,7 @@ def scores(start: nn.Module, end: nn.Module, batch: Batch) -> list[dict[str, Any
     return found
 
 
-def positions(model: nn.Module, d_model: int, n_heads: int, max_len: int) -> list[dict[str, Any]]:
+def positions(model: nn.Module, d_model: int, d_head: int, max_len: int) -> list[dict[str, Any]]:
     """Pictures of what the first stack's encoding does: what it adds, how it turns, which bias it gives."""
     stack = next(module for module in model.modules() if isinstance(module, Stack))
     n = min(PICTURE, max_len)
@@ -180,7 +180,7 @@ def positions(model: nn.Module, d_model: int, n_heads: int, max_len: int) -> lis
     with torch.no_grad():
         stack.positional.reach(n)
         added = stack.positional.embed(torch.zeros(1, n, d_model), at)[0]
-        turned = stack.positional.rotate(torch.ones(1, 1, n, d_model // n_heads), at)[0, 0]
+        turned = stack.positional.rotate(torch.ones(1, 1, n, d_head), at)[0, 0]
         bias = stack.positional.bias(at, at)
     found = []
     if bool(added.any()):

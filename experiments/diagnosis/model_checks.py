@@ -118,7 +118,7 @@ def positions(case: Case) -> Iterator[Finding]:
             continue
         try:
             stack.positional.reach(needed)
-            same = _first_repeated(stack.positional, case.config.model.d_model, case.config.model.n_heads, needed)
+            same = _first_repeated(stack.positional, case.config.model.d_model, case.config.model.head_width(), needed)
         except (ValueError, IndexError) as error:
             yield _short(name, f"position {needed - 1}: {str(error).splitlines()[0]}", "the table ends before the text")
             return
@@ -139,12 +139,12 @@ def _short(stack: str, evidence: str, cause: str) -> Finding:
     )
 
 
-def _first_repeated(positional: Positional, d_model: int, n_heads: int, length: int) -> int | None:
+def _first_repeated(positional: Positional, d_model: int, d_head: int, length: int) -> int | None:
     """The first position that has the encoding of the one before it, where encodings differ at all."""
     at = torch.arange(length)
     with torch.no_grad():
         added = positional.embed(torch.zeros(1, length, d_model), at)[0]
-        turned = positional.rotate(torch.ones(1, 1, length, d_model // n_heads), at)[0, 0]
+        turned = positional.rotate(torch.ones(1, 1, length, d_head), at)[0, 0]
     for table in (added, turned):
         same = (table[1:] == table[:-1]).all(-1)
         if bool(same.any()) and not bool(same.all()):
@@ -217,7 +217,7 @@ def _saturated(case: Case, attentions: list[Seen], when: str) -> Iterator[Findin
     if not worst or shares[worst] <= SATURATED:
         return
     seen = next(one for one in attentions if one.name == worst)
-    d_head = case.config.model.d_model // case.config.model.n_heads
+    d_head = case.config.model.head_width()
     yield Finding(
         "saturation", "harmful", f"the softmax is saturated {when}",
         f"{worst}: {shares[worst]:.0%} of rows have a weight above 0.99 (limit {SATURATED:.0%}); scores have a "

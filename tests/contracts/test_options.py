@@ -17,7 +17,7 @@ WITH_OPTIONS = [
     for option in CLASSES[slot, name].__init__.__kwdefaults__ or {}
 ]
 FLIPPED = {
-    "architecture": "encoder", "d_model": 20, "n_layers": 3, "n_heads": 4, "d_ff": 40, "dropout": 0.4, "bias": False,
+    "architecture": "encoder", "d_model": 20, "n_layers": 3, "n_heads": 4, "d_head": 6, "d_ff": 40, "dropout": 0.4, "bias": False,
     "tied": False, "embedding_scale": "sqrt_d_model", "logit_scale": "inverse_sqrt_d_model", "pooling": "first",
     "positional": Spec("rope"), "attention": Spec("window"), "scaling": Spec("none"), "feedforward": Spec("swiglu"),
     "norm": Spec("rmsnorm"), "placement": Spec("post"), "init": Spec("xavier"),

@@ -79,7 +79,7 @@ def test_identity_follows_the_content_of_a_file_and_not_its_path(tmp_path):
 
 
 CHANGES = {
-    "model.d_model": 128, "model.n_layers": 3, "model.n_heads": 2, "model.d_ff": 100, "model.max_len": 99,
+    "model.d_model": 128, "model.n_layers": 3, "model.n_heads": 2, "model.d_head": 6, "model.d_ff": 100, "model.max_len": 99,
     "model.dropout": 0.1, "model.bias": False, "model.tied": False, "model.embedding_scale": 2.0,
     "model.positional": "rope", "model.attention": {"name": "window", "window": 3}, "model.scaling": "none",
     "model.feedforward": "relu", "model.norm": "rmsnorm", "model.placement": "post", "model.init": "xavier",
@@ -104,5 +104,5 @@ def test_every_field_that_can_change_a_number_changes_the_identity(path):
 
 
 def test_what_is_written_out_equals_what_is_left_to_its_default():
-    spelt_out = RunConfig(train=TrainConfig(warmup=50), model=ModelConfig(d_ff=256, positional=Spec("learned", std=0.02)))
+    spelt_out = RunConfig(train=TrainConfig(warmup=50), model=ModelConfig(d_ff=256, d_head=16, positional=Spec("learned", std=0.02)))
     assert digest(spelt_out.identity()) == digest(RunConfig().identity())

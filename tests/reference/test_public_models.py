@@ -78,13 +78,13 @@ def test_gpt2(own_head):
         torch.testing.assert_close(convert.gpt2(w, n_heads=H)(ids), expected, atol=1e-10, rtol=0)
 
 
-def llama_weights(groups):
+def llama_weights(groups, k=K):
     w = {"model.embed_tokens.weight": rand(V, D), "model.norm.weight": rand(D), "lm_head.weight": rand(V, D)}
     for i in range(N):
         at = f"model.layers.{i}"
         for name, shape in {
-            "self_attn.q_proj": (D, D), "self_attn.k_proj": (groups * K, D), "self_attn.v_proj": (groups * K, D),
-            "self_attn.o_proj": (D, D), "mlp.gate_proj": (20, D), "mlp.up_proj": (20, D), "mlp.down_proj": (D, 20),
+            "self_attn.q_proj": (H * k, D), "self_attn.k_proj": (groups * k, D), "self_attn.v_proj": (groups * k, D),
+            "self_attn.o_proj": (D, H * k), "mlp.gate_proj": (20, D), "mlp.up_proj": (20, D), "mlp.down_proj": (D, 20),
         }.items():
             w[f"{at}.{name}.weight"] = rand(*shape)
         w |= {f"{at}.{name}.weight": rand(D) for name in ("input_layernorm", "post_attention_layernorm")}
@@ -97,7 +97,8 @@ def rms(x, weight, eps=1e-6):
 
 
 def rotate(x, base):
-    angles = torch.arange(x.shape[-2], dtype=torch.float64)[:, None] * base ** (-torch.arange(0, K, 2, dtype=torch.float64) / K)
+    length, k = x.shape[-2:]
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * base ** (-torch.arange(0, k, 2, dtype=torch.float64) / k)
     cos, sin = torch.cat([angles.cos()] * 2, -1), torch.cat([angles.sin()] * 2, -1)
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat([-b, a], -1) * sin
@@ -110,21 +111,21 @@ def llama_forward(w, ids, base, groups):
         h = rms(x, p["input_layernorm"])
         q = heads(h @ p["self_attn.q_proj"].T)
         k, v = (heads(h @ p[f"self_attn.{n}_proj"].T, groups).repeat_interleave(H // groups, 1) for n in "kv")
-        x = x + attend(rotate(q, base), rotate(k, base), v, K**-0.5) @ p["self_attn.o_proj"].T
+        x = x + attend(rotate(q, base), rotate(k, base), v, q.shape[-1]**-0.5) @ p["self_attn.o_proj"].T
         h = rms(x, p["post_attention_layernorm"])
         x = x + (F.silu(h @ p["mlp.gate_proj"].T) * (h @ p["mlp.up_proj"].T)) @ p["mlp.down_proj"].T
     return rms(x, w["model.norm.weight"]) @ w["lm_head.weight"].T
 
 
 @pytest.mark.parametrize("groups", [H, 1])
-@pytest.mark.parametrize("base", [10000.0, 500.0])
-def test_llama(groups, base):
-    w, ids = llama_weights(groups), torch.randint(0, V, (2, 9))
+@pytest.mark.parametrize("base, k", [(10000.0, K), (500.0, K), (500.0, 2), (10000.0, 6)])
+def test_llama(groups, base, k):
+    w, ids = llama_weights(groups, k), torch.randint(0, V, (2, 9))
     made = convert.llama(w, n_heads=H, base=base)
     torch.testing.assert_close(made(ids), llama_forward(w, ids, base, groups), atol=1e-10, rtol=0)
 
 
-def t5_weights(gated):
+def t5_weights(gated, k=K):
     w = {"shared.weight": rand(V, D)}
     for stack in ("encoder", "decoder"):
         w |= {f"{stack}.embed_tokens.weight": w["shared.weight"], f"{stack}.final_layer_norm.weight": rand(D)}
@@ -132,7 +133,8 @@ def t5_weights(gated):
         kinds = ["SelfAttention", "EncDecAttention"] if stack == "decoder" else ["SelfAttention"]
         for i in range(N):
             for j, kind in enumerate(kinds):
-                w |= {f"{stack}.block.{i}.layer.{j}.{kind}.{n}.weight": rand(D, D) for n in "qkvo"}
+                w |= {f"{stack}.block.{i}.layer.{j}.{kind}.{n}.weight": rand(H * k, D) for n in "qkv"}
+                w[f"{stack}.block.{i}.layer.{j}.{kind}.o.weight"] = rand(D, H * k)
             dense = f"{stack}.block.{i}.layer.{len(kinds)}.DenseReluDense"
             w |= {f"{dense}.{n}.weight": rand(20, D) for n in (("wi_0", "wi_1") if gated else ("wi",))}
             w[f"{dense}.wo.weight"] = rand(D, 20)
@@ -177,8 +179,9 @@ def t5_stack(w, stack, ids, memory=None):
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_t5(version):
-    w = t5_weights(gated=version == "1.1")
+@pytest.mark.parametrize("k", [K, 3, 7])
+def test_t5(version, k):
+    w = t5_weights(version == "1.1", k)
     source, ids = torch.randint(0, V, (2, 13)), torch.randint(0, V, (2, 11))
     hidden = t5_stack(w, "decoder", ids, t5_stack(w, "encoder", source))
     head = rand(V, D) if version == "1.1" else w["shared.weight"]

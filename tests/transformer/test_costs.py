@@ -35,6 +35,18 @@ def test_flops_are_those_that_torch_counts(fields):
     assert costs(made, length=10, batch=2).flops_per_token == counter.get_total_flops() / 20
 
 
+@pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
+def test_heads_with_a_width_of_their_own_are_counted(architecture):
+    plain, own = (
+        build(ModelConfig(architecture=architecture, d_model=12, n_heads=3, n_layers=2, d_head=d_head), vocab_size=7,
+              max_len=9, seed=0) for d_head in (4, 10)
+    )
+    more, per_matrix = costs(own, length=9), 12 * 3 * (10 - 4)
+    less, attentions = costs(plain, length=9), {"decoder": 2, "encoder_decoder": 6}[architecture]
+    assert more.parameters - less.parameters == attentions * (4 * per_matrix + 3 * 3 * 6)  # and biases of q, k, v
+    assert more.flops_per_token - less.flops_per_token == attentions * 2 * (4 * per_matrix + 2 * 9 * 3 * 6)
+
+
 def test_costs_do_not_depend_on_the_batch_or_the_device():
     on_cpu, on_meta = (build(config(), vocab_size=13, max_len=48, seed=0, device=d) for d in ("cpu", "meta"))
     assert costs(on_cpu, length=8, batch=1).flops_per_token == costs(on_cpu, length=8, batch=5).flops_per_token

@@ -56,6 +56,25 @@ def test_heads_must_divide_the_width():
         ModelConfig(d_model=65)
 
 
+def test_heads_may_have_a_width_of_their_own():
+    own, plain = ModelConfig(d_model=10, n_heads=3, d_head=8), ModelConfig(d_model=12, n_heads=3)
+    assert (own.head_width(), plain.head_width()) == (8, 4)
+    assert own.dims(vocab_size=5, max_len=7).d_head == 8
+    assert own.replace({"d_head": None, "n_heads": 2}).head_width() == 5
+    assert own.to_dict()["d_head"] == own.identity()["d_head"] == 8
+
+
+def test_a_head_width_that_is_left_open_is_written_nowhere():
+    assert "d_head" not in ModelConfig().to_dict()
+    assert ModelConfig(d_head=16).identity() == ModelConfig().identity()
+    assert ModelConfig(**ModelConfig(d_head=16).to_dict()).d_head == 16
+
+
+def test_rope_in_heads_of_an_odd_width_of_their_own_is_refused():
+    found = ModelConfig(d_head=5, positional=Spec("rope")).problems()
+    assert found == [("", "rope turns pairs, so d_head=5 must be even; the nearest that are: 4 and 6")]
+
+
 @pytest.mark.parametrize("field,value", [
     ("logit_scale", "inverse"), ("pooling", "max"), ("embedding_scale", "sqrt"), ("d_ff", "wide"),
 ])

@@ -29,7 +29,7 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         d_model: width of queries, keys, values and output (D).
-        n_heads: heads (H), each of width K = D / H.
+        n_heads: heads (H), each of width K = D / H, or as `dims` says.
         bias: whether the four projections carry a bias.
         dropout: probability that an attention weight is dropped in training.
         attention: how each head attends; softmax when None.
@@ -37,7 +37,7 @@ class MultiHeadAttention(nn.Module):
         dims: sizes of the stack that it belongs to, for its initial values; a stack of one when None.
 
     Raises:
-        ValueError: n_heads does not divide d_model.
+        ValueError: n_heads does not divide d_model, and there are no dims.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2. Ours has biases by default, as GPT-2.
     """
@@ -47,17 +47,18 @@ class MultiHeadAttention(nn.Module):
         attention: Attention | None = None, scale: float | None = None, dims: Dims | None = None,
     ) -> None:
         super().__init__()
-        if d_model % n_heads:
+        if dims is None and d_model % n_heads:
             raise ValueError(f"d_model={d_model} is not divisible by n_heads={n_heads}")
         dims = dims or Dims(d_model, n_heads, n_layers=1, d_ff=4 * d_model, vocab_size=1, max_len=1, dropout=dropout)
         self.n_heads = n_heads
         self.scale = dims.d_head**-0.5 if scale is None else scale
         self.packed = d_model < JOINED_BELOW  # one product for three projections of the same input; the same result
-        self.query = nn.Linear(d_model, d_model, bias=bias)
-        self.key = nn.Linear(d_model, d_model, bias=bias)
-        self.value = nn.Linear(d_model, d_model, bias=bias)
+        inner = n_heads * dims.d_head
+        self.query = nn.Linear(d_model, inner, bias=bias)
+        self.key = nn.Linear(d_model, inner, bias=bias)
+        self.value = nn.Linear(d_model, inner, bias=bias)
         self.attention: Attention = attention or Softmax(dims)
-        self.output = into_residual(nn.Linear(d_model, d_model, bias=bias), dims)
+        self.output = into_residual(nn.Linear(inner, d_model, bias=bias), dims)
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Pattern | None = None, *,

@@ -80,6 +80,10 @@ def _turns(n: int, d_head: int, n_turning: int, base: float, layout: str) -> Ten
 def _odd(dims: Dims, share: float, n_turning: int) -> str:
     if share != 1.0:
         return f"rope: share={share} of d_head={dims.d_head} is {n_turning} dims; it must be even and from 2 to d_head"
+    if dims.head_width is not None:
+        return f"rope turns pairs, so d_head={dims.d_head} must be even; the nearest that are: " + " and ".join(
+            str(n) for n in (dims.d_head - 1, dims.d_head + 1) if n
+        )
     near = [n for n in range(1, dims.d_model // 2 + 1) if dims.d_model % (2 * n) == 0]
     width = dims.n_heads * 2 * max(1, round(dims.d_head / 2))
     ways = f"the nearest d_model that works: {width}"

@@ -34,7 +34,7 @@ def gain(config: RunConfig, replicas: int) -> float:
     The median of a few pairs of training steps in turn, in this process; measured once for a shape.
     """
     model, train = config.model, config.train  # components do not count: a sweep over twelve would measure twelve times
-    sizes = [model.architecture, model.d_model, model.n_layers, model.n_heads, model.d_ff, replicas]
+    sizes = [model.architecture, model.d_model, model.n_layers, model.n_heads, model.head_width(), model.d_ff, replicas]
     key = digest([*sizes, config.task.to_dict(), train.batch_size, train.accumulate, train.precision])
     if key not in _gains:
         threads = torch.get_num_threads()
