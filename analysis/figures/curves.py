@@ -46,12 +46,15 @@ def bands(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def panels(comparison: Comparison, *, most: int = IN_ONE_PANEL) -> list[Panel]:
-    """All in one panel if few, else one panel a setting that changes, long ones cut into several."""
+    """All in one panel if few, else one panel a setting that changes; settings of one variant together."""
     if len(comparison.others) <= most:
         return [Panel("", tuple(row.variant for row in comparison.others))]
     grouped: dict[str, list[Row]] = {}
     for row in comparison.best(MOST_VARIANTS)[1:]:
         grouped.setdefault(next(iter(row.changes)) if len(row.changes) == 1 else "several changes", []).append(row)
+    alone = [row for rows in grouped.values() if len(rows) == 1 for row in rows]
+    if len(alone) > 1:  # a panel for one line each would be mostly paper
+        grouped = {title: rows for title, rows in grouped.items() if len(rows) > 1} | {"one variant each": alone}
     found = []
     for title, rows in grouped.items():
         for start in range(0, len(rows), most):
@@ -74,7 +77,7 @@ def learning_curves(
     table = table[table["metric"] == metric]
     shown = panels(comparison)
     n_shown = sum(len(panel.variants) for panel in shown)
-    columns = min(len(shown), 3 if width > 5 else 2)
+    columns = min(len(shown), 2 if width > 5 else 1)  # each with its legend beside it
     lines = math.ceil(len(shown) / columns)
     with styled(width):
         high = (2.6 if width > 7 else 1.9 if width > 5 else 1.55) if lines > 1 else 3.6 if width > 5 else 2.6
@@ -91,8 +94,8 @@ def learning_curves(
             _note_unseen(axes, panel, summary, limits)
         for axes in grid[len(shown) :]:
             axes.set_axis_off()
-        for axes in grid[max(0, len(shown) - columns) : len(shown)]:
-            axes.tick_params(labelbottom=True)  # the panel below it may be an empty one
+        for axes in grid[: len(shown)]:
+            axes.tick_params(labelbottom=True, labelleft=True)
         if limits:
             grid[0].set_ylim(*limits)
         cut = f" (the best {n_shown} of {len(comparison.others)} variants)" if n_shown < len(comparison.others) else ""
@@ -105,16 +108,17 @@ def _panel(
     axes: Axes, panel: Panel, comparison: Comparison, summary: pd.DataFrame, table: pd.DataFrame, look: dict[str, Look]
 ) -> None:
     for name in (comparison.baseline.variant, *panel.variants):
+        label = _short(name, panel).replace(", ", ",\n")
         part, seen = summary[summary["variant"] == name], look[name]
         n = f" (n={comparison.row(name).n})" if comparison.row(name).n < comparison.row(name).planned else ""
         axes.plot(part["step"], part["mean"], color=seen.color, linestyle=seen.dash, marker=seen.marker,
-                  markevery=max(1, len(part) // 6), markersize=4, label=_short(name, panel) + n)  # fmt: skip
+                  markevery=max(1, len(part) // 6), markersize=4, label=label + n)  # fmt: skip
         axes.fill_between(part["step"], part["low"], part["high"], color=seen.color, alpha=0.15, linewidth=0)
         _diverged(axes, table[(table["variant"] == name) & (table["status"] == "diverged")], seen)
     axes.set_title(panel.title)
     axes.legend(
-        loc="upper right" if comparison.goal == "min" else "lower right", handlelength=2.2, borderaxespad=0.2,
-        labelspacing=0.25, fontsize=5.5 if made_small(axes) else None,
+        loc="upper left", bbox_to_anchor=(1.01, 1.0), handlelength=2.2, borderaxespad=0.2, labelspacing=0.25,
+        fontsize=5.5 if made_small(axes) else None,
     )  # fmt: skip
 
 

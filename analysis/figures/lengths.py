@@ -40,8 +40,8 @@ def score_against_length(loaded: Loaded, comparison: Comparison, *, width: float
         trained = loaded.lengths.get("")
         if trained is not None:
             axes.axvline(trained, color="#555555", linestyle="--", linewidth=1)
-            axes.annotate("trained length", (trained, 1), xycoords=("data", "axes fraction"), xytext=(3, -3),
-                          textcoords="offset points", rotation=90, va="top", fontsize=7.5, color="#555555")  # fmt: skip
+            axes.annotate("trained length", (trained, 1), xycoords=("data", "axes fraction"), xytext=(0, 3),
+                          textcoords="offset points", va="bottom", fontsize=7.5, color="#555555")  # fmt: skip
         axes.set_xticks(lengths)
         axes.set_xlabel("evaluation length (tokens)")
         axes.set_ylabel(metric_label(f"test/{last_word(comparison.metric)}"))

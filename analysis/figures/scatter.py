@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
-from matplotlib.transforms import ScaledTranslation
 
 from analysis.compare import Comparison, Row
 from analysis.style import SCREEN, empty, figure, looks, robust_limits, styled
@@ -16,12 +14,13 @@ from analysis.words import metric_label
 
 COSTS = {"parameters": "parameters", "flops_per_token": "FLOPs per token", "train_seconds": "training time (s)"}
 MOST = 34
+MARGIN = 1.5  # factor left free at both ends of a logarithmic axis
 
 
 def score_against_cost(comparison: Comparison, *, width: float = SCREEN) -> Figure:
     """Mean score with its 95 % interval over the median cost, one panel a cost, one legend; the baseline is black.
 
-    Marks at equal cost are set side by side.
+    Marks are open and stand at their true cost, also where two cover each other.
     """
     rows = [row for row in comparison.best(MOST) if row.mean]
     with styled(width):
@@ -62,40 +61,27 @@ def _high(row: Row) -> float:
 
 
 def _panel(axes: Axes, rows: list[Row], comparison: Comparison, cost: str) -> None:
-    look, shift = looks([row.variant for row in comparison.rows]), side_by_side([row.cost[cost] for row in rows])
-    for row, points in zip(rows, shift, strict=True):
+    look = looks([row.variant for row in comparison.rows])
+    for row in rows:
         assert row.mean is not None, row.variant
         seen, half = look[row.variant], row.mean.high - row.mean.mean
         n = f" (n={row.n})" if row.n < row.planned else ""
-        place = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)  # type: ignore[union-attr]
         axes.errorbar(
             [row.cost[cost]], [row.mean.mean], yerr=[half] if math.isfinite(half) else None, fmt=seen.marker,
             color=seen.color, elinewidth=0.8, markersize=7 if row is comparison.baseline else 5.5,
-            label=row.variant + n, zorder=4 if row is comparison.baseline else 3, transform=place,
+            markerfacecolor="none", markeredgewidth=1.3, label=row.variant + n,
+            zorder=4 if row is comparison.baseline else 3,
         )  # fmt: skip
     costs = [row.cost[cost] for row in rows if row.cost[cost] > 0]
     if costs and max(costs) > 10 * min(costs):
         axes.set_xscale("log")
+        axes.set_xlim(min(costs) / MARGIN, max(costs) * MARGIN)
         return
     axes.locator_params(axis="x", nbins=4)
     axes.xaxis.set_major_formatter(EngFormatter(sep=" " if cost != "train_seconds" else ""))
-    span = max(costs, default=1.0) - min(costs, default=0.0) or 0.1 * max(costs, default=1.0)
-    axes.set_xlim(min(costs, default=0.0) - 0.25 * span, max(costs, default=1.0) + 0.25 * span)
-
-
-def side_by_side(costs: Sequence[float], step: float = 3.4) -> list[float]:
-    """Shift of each mark in points, so that marks at (nearly) equal cost stand beside and not over each other."""
-    span = (max(costs) - min(costs)) or 1.0
-    order = sorted(range(len(costs)), key=lambda i: costs[i])
-    shift, group = [0.0] * len(costs), order[:1]
-    for index in [*order[1:], None]:
-        if index is not None and costs[index] - costs[group[0]] <= 0.02 * span:
-            group.append(index)
-            continue
-        for place, member in enumerate(sorted(group)):
-            shift[member] = step * (place - (len(group) - 1) / 2)
-        group = [index] if index is not None else []
-    return shift
+    low, high = min(costs, default=0.0), max(costs, default=1.0)
+    reach = 0.2 * (high - low) or 0.1 * high
+    axes.set_xlim(low - reach, high + reach)
 
 
 def _outside(grid: list[Axes], rows: list[Row], limits: tuple[float, float], comparison: Comparison) -> None:

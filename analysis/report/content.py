@@ -29,7 +29,8 @@ CAPTIONS = {
     "differences": "Each variant against the baseline on the same seeds: mean paired difference, 95 % interval; "
     "filled marks: p < 0.05 after Holm correction.",
     "curves": "Mean over seeds with 95 % interval bands while training; dotted with a cross: a run that diverged.",
-    "costs": "Mean score with its 95 % interval against cost (medians). Marks at equal cost are set side by side.",
+    "costs": "Mean score with its 95 % interval against cost (medians). "
+    "Open marks at their true cost; some may cover each other.",
     "lengths": "Score beyond the trained length: mean over seeds with 95 % interval bands.",
     "seeds": "Every score of every seed; bar: mean; dashed line: the baseline's mean; right: seeds with a score.",
     "rates": "Mean validation score with its 95 % interval over the common grid of learning rates; ringed: the choice; "

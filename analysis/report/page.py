@@ -29,7 +29,9 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True, autoescape=lambda name: name is not None and ".html" in name, keep_trailing_newline=True,
     )  # fmt: skip
     made.globals.update(css=Markup(_text("page.css")), script=Markup(_text("page.js")))
-    made.filters.update(embedded=embedded, href=href, kept=kept, proportions=proportions, part_name=part_name)
+    made.filters.update(
+        breakable=breakable, embedded=embedded, href=href, kept=kept, proportions=proportions, part_name=part_name
+    )
     return made
 
 
@@ -93,6 +95,11 @@ def proportions(svg: str) -> str:
     """`648 / 360`: width and height of a figure, for CSS."""
     found = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg[:2000])
     return f"{found[1]} / {found[2]}" if found else "auto"
+
+
+def breakable(text: str) -> Markup:
+    """A name that a narrow column may break after `=`, `,`, `(` and `_`, and nowhere within a word."""
+    return Markup(re.sub(r"([=,(_])(?=.)", r"\1<wbr>", str(Markup.escape(text))))
 
 
 def href(path: str) -> str:

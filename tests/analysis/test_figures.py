@@ -7,7 +7,7 @@ import pytest
 from analysis.compare import compare
 from analysis.figures import forest, learning_curves, score_against_cost, score_against_length, seed_strip
 from analysis.figures.curves import bands, panels
-from analysis.figures.scatter import side_by_side
+from analysis.figures.scatter import COSTS
 from analysis.load import load
 from analysis.style import ONE_COLUMN, SCREEN, TWO_COLUMNS, looks, robust_limits, save
 from tests.analysis.fabricated import COMPONENTS, fabricate
@@ -179,8 +179,16 @@ def test_each_variant_keeps_its_look_and_no_two_of_49_share_one():
     assert looks(names[:5])["v3"] == found["v3"]
 
 
-def test_marks_at_equal_cost_stand_side_by_side():
-    assert side_by_side([100.0, 100.0, 200.0]) == pytest.approx([-1.7, 1.7, 0.0])
+def test_every_mark_stands_at_its_true_cost_inside_the_axes(found):
+    for _, comparison in found.values():
+        for axes, cost in zip(score_against_cost(comparison).axes, COSTS, strict=True):
+            marks = {bar.get_label().split(" (n=")[0]: bar.lines[0] for bar in axes.containers}
+            low, high = axes.get_xlim()
+            assert set(marks) == {row.variant for row in comparison.rows}
+            for name, mark in marks.items():
+                assert mark.get_xdata()[0] == comparison.row(name).cost[cost]
+                assert low + 0.05 * (high - low) < mark.get_xdata()[0] < high - 0.05 * (high - low)
+                assert mark.get_transform() == axes.transData
 
 
 def test_limits_leave_out_only_what_lies_far_away():

@@ -111,6 +111,13 @@
     return found;
   };
   const short = (x) => (x === null || x === undefined ? "-" : Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 1e-3) ? x.toExponential(2) : String(Number(x.toPrecision(5))));
+  // the same hue by day and by night: a dark one gets lighter on a dark ground, black turns white
+  const hues = (color) => {
+    const parts = [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
+    const light = (0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]) / 255;
+    const mix = Math.max(0, Math.min(0.9, (0.62 - light) * 1.45));
+    return `--day: ${color}; --night: rgb(${parts.map((p) => Math.round(p + (255 - p) * mix)).join(" ")})`;
+  };
   const chart = (box) => {
     const data = JSON.parse(box.querySelector("script").textContent);
     const metrics = Object.keys(data.metrics);
@@ -167,10 +174,10 @@
         const banded = points.filter((p) => typeof p[2] === "number");
         if (banded.length > 1) {
           const edge = [...banded.map((p) => `${scale.x(p[0])},${scale.y(p[3])}`), ...banded.reverse().map((p) => `${scale.x(p[0])},${scale.y(p[2])}`)];
-          make("polygon", { points: edge.join(" "), fill: look.color, opacity: 0.1 }, plot);
+          make("polygon", { points: edge.join(" "), class: "band" }, plot).style.cssText = hues(look.color);
         }
-        const line = make("polyline", { points: points.map((p) => `${scale.x(p[0])},${scale.y(p[1])}`).join(" "), fill: "none", stroke: look.color, "stroke-width": 2, "stroke-dasharray": look.dash }, plot);
-        if (look.color === "#000000") line.setAttribute("data-dark", "");
+        const line = make("polyline", { points: points.map((p) => `${scale.x(p[0])},${scale.y(p[1])}`).join(" "), class: "line", fill: "none", "stroke-width": 2, "stroke-dasharray": look.dash }, plot);
+        line.style.cssText = hues(look.color);
       }
       make("line", { class: "cursor", y1: TOP, y2: H - BOTTOM, x1: -9, x2: -9 }, svg);
     };
@@ -229,9 +236,8 @@
         check.addEventListener("change", () => { if (check.checked) on.add(name); else on.delete(name); leave(); draw(); });
         const swatch = document.createElement("span");
         swatch.className = "swatch";
-        swatch.style.borderColor = data.looks[name].color;
+        swatch.style.cssText = hues(data.looks[name].color);
         if (data.looks[name].dash) swatch.style.borderTopStyle = "dashed";
-        if (data.looks[name].color === "#000000") swatch.setAttribute("data-dark", "");
         label.append(check, swatch, name);
         key.append(label);
         keys.push([name, label]);
@@ -240,7 +246,16 @@
     draw();
     window.addEventListener("resize", () => { leave(); draw(); });
   };
+  // ---- wide tables stop at whole columns beside the first, which stays; its edge shows only while something is under it
+  const slide = (box) => {
+    const first = box.querySelector("thead th");
+    const fit = () => box.style.setProperty("--first", `${first ? first.offsetWidth : 0}px`);
+    const edge = () => box.classList.toggle("slid", box.scrollLeft > 0);
+    box.addEventListener("scroll", edge, { passive: true });
+    new ResizeObserver(fit).observe(first || box);
+  };
   document.querySelectorAll("table.sortable").forEach(sortable);
+  document.querySelectorAll(".scroll").forEach(slide);
   document.querySelectorAll(".tools[data-filters]").forEach(filterable);
   document.querySelectorAll(".rest").forEach(more);
   document.querySelectorAll(".later").forEach(figure);
