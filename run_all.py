@@ -127,9 +127,9 @@ def claims(
     """Decide well-known sentences about transformers: SUPPORTED, REFUTED or INCONCLUSIVE."""
     from analysis.verdicts import markdown, released, verdicts
     from analysis.verdicts.summary import summarise
+    from experiments.commands.choices import Launch, check_launch
     from experiments.commands.claims import command
     from experiments.commands.launch import command_line
-    from experiments.commands.run import Launch, check_launch
 
     def keep(names: Sequence[str], found: Sequence[Any]) -> Path:
         return summarise(export or results, results, names, found, command_line())
@@ -158,8 +158,8 @@ def judge(
 ) -> None:
     """Is this one change real? Exit code 0 supported, 3 refuted, 4 inconclusive."""
     from analysis.verdicts import about_change, verdicts
+    from experiments.commands.choices import Launch
     from experiments.commands.judge import Asked, command
-    from experiments.commands.run import Launch
 
     asked = Asked(
         sets=set_, experiment=experiment, task=task, base=base or (), metric=metric,
@@ -176,7 +176,7 @@ for verb_info in app.registered_commands:
 def _default(names: tuple[str, ...], results: Path) -> int:
     """Runs and reports one experiment after another; a failed run does not stop the rest, Ctrl-C does."""
     from analysis.report.command import command as report_command
-    from experiments.commands.run import Launch
+    from experiments.commands.choices import Launch
     from experiments.commands.run import command as run_command
     from experiments.files import declare
 

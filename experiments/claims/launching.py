@@ -7,7 +7,8 @@ from pathlib import Path
 import yaml
 
 from experiments.claims.sequence import Train
-from experiments.commands.run import Launch, launch_experiment
+from experiments.commands.choices import Launch
+from experiments.commands.run import launch_experiment
 from experiments.experiment import Experiment
 from experiments.files import Declared
 from experiments.records import write_bytes

@@ -16,7 +16,7 @@ from experiments.claims.measured import measure
 from experiments.claims.record import record
 from experiments.claims.sequence import BUDGET, Afford, Answer, Decide, Looked, anything, look_by_look
 from experiments.claims.spending import Sitting, seconds_missing
-from experiments.commands.run import Launch
+from experiments.commands.choices import Launch
 from experiments.config import ConfigError
 from experiments.judge import Budget
 

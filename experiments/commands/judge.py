@@ -17,8 +17,8 @@ from experiments.check import checked_runs
 from experiments.claims.launching import trainer
 from experiments.claims.record import record
 from experiments.claims.sequence import Decide
+from experiments.commands.choices import Launch, check_launch
 from experiments.commands.launch import command_line
-from experiments.commands.run import Launch, check_launch
 from experiments.config import ConfigError, RunConfig
 from experiments.experiment import Experiment
 from experiments.files import assignment, declare, import_file

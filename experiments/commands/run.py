@@ -5,51 +5,26 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from experiments.commands.choices import Launch, check_launch, engine_maker, grouping
 from experiments.commands.launch import Prepared, headline, prepare, repeat_command
-from experiments.commands.options import writable
 from experiments.commands.progress import Show
+from experiments.commands.tune import tune
 from experiments.config import ConfigError
 from experiments.files import Declared
-from experiments.runner.devices import slots
 from experiments.runner.engine import Engine, Options, run
 from experiments.runner.events import Outcome
 from experiments.runner.plan import ENDED, Plan, Planned, matching
 from experiments.runner.slurm import shard
 from experiments.runner.store import write
-from experiments.training.replicas.grouping import Grouping, replicas_of
 from experiments.tuning.protocols import PROTOCOLS, Stage
 from experiments.tuning.request import Request
 from transformer.registry import unknown
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What a person chose about a launch; none of it can change a number."""
-
-    results: Path
-    engine: str = "local"
-    workers: int | None = None
-    device: str = "auto"
-    per_gpu: int = 1
-    replicas: str = "auto"
-    ray_address: str | None = None
-    wandb: str = "offline"
-    retry_failed: bool = False
-    redo: bool = False
-    redo_damaged: bool = False
-    only: tuple[str, ...] = ()
-    shard: str | None = None
-    max_failures: int | None = None
-    time_limit: float | None = None
-    layers: bool = False
-    quiet: bool = False
-    as_json: bool = False
 
 
 def command(declared: Declared, launch: Launch, *, hint: bool = True) -> int:
@@ -86,23 +61,7 @@ def launch_experiment(declared: Declared, launch: Launch) -> tuple[Outcome, Prep
     return outcome, launched[-1] if launched else prepare(declared, launch.results)
 
 
-def check_launch(launch: Launch) -> None:
-    """Checks what a person chose about a launch, before anything is written, printed or trained.
-
-    Raises:
-        ConfigError: a folder, device, engine, number or mode that is not here.
-    """
-    from experiments.training.wandb_mirror import check_wandb
-
-    check_wandb(launch.wandb)
-    writable(launch.results)
-    replicas_of(launch.replicas)
-    engine_maker(launch, ())
-
-
 def _tune(declared: Declared, launch: Launch, request: Request) -> Outcome:
-    from experiments.commands.tune import tune
-
     return tune(declared, launch, request)[0]
 
 
@@ -124,36 +83,6 @@ def _launch_once(prepared: Prepared, launch: Launch, engine_of: Callable[[str], 
     engine = engine_of(options.target)
     with Show(len(wanted), engine.free, quiet=launch.quiet, as_json=launch.as_json) as on_event:
         return run(chosen, engine, options, on_event)
-
-
-def engine_maker(launch: Launch, imports: tuple[str, ...]) -> Callable[[str], Engine]:
-    """Checks the engine and devices that a person named; the result starts the engine for a target.
-
-    Raises:
-        ConfigError: no such engine or device here.
-    """
-    if launch.engine == "local":
-        from experiments.runner.local import LocalEngine
-
-        devices = slots(launch.device, launch.workers, launch.per_gpu)
-        return lambda target: LocalEngine(devices, target=target, imports=imports)
-    if launch.engine == "ray":
-        from experiments.runner.ray_engine import RayEngine
-
-        return lambda target: RayEngine(
-            target=target, imports=imports, address=launch.ray_address, device=launch.device,
-            per_gpu=launch.per_gpu, workers=launch.workers,
-        )
-    raise ConfigError([("--engine", unknown("engine", launch.engine, ["local", "ray"]))])
-
-
-def grouping(launch: Launch) -> Grouping | None:
-    """Which runs train together on this launch's devices; on a Ray cluster, whose devices differ, only when asked."""
-    replicas = replicas_of(launch.replicas)
-    if replicas == 1 or (replicas == "auto" and launch.engine != "local"):
-        return None
-    local = launch.engine == "local"
-    return Grouping(replicas, slots(launch.device, launch.workers, launch.per_gpu)[0] if local else launch.device)
 
 
 def job_maker(prepared: Prepared, launch: Launch) -> Callable[[Planned], Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
+from experiments.commands.choices import Launch, check_launch, engine_maker
 from experiments.commands.launch import again_command
 from experiments.commands.progress import Show
-from experiments.commands.run import Launch, check_launch, engine_maker
 from experiments.files import Declared
 from experiments.records import read_json
 from experiments.runner.events import Outcome

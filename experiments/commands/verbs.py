@@ -75,7 +75,8 @@ def run(
     quiet: Quiet = False, json: Json = False,
 ) -> None:
     """Train what is missing. Running the same command again resumes."""
-    from experiments.commands.run import Launch, command
+    from experiments.commands.choices import Launch
+    from experiments.commands.run import command
 
     wanted = declared(experiment, set_, vary, grid, seeds, preset, name, imports, smoke=smoke)
     if dry_run:
@@ -157,7 +158,7 @@ def tune(
     quiet: Quiet = False, json: Json = False,
 ) -> None:
     """Search hyper-parameters with Optuna over the experiment's `space`. The same command resumes."""
-    from experiments.commands.run import Launch
+    from experiments.commands.choices import Launch
     from experiments.commands.tune import command
     from experiments.files import component
     from experiments.tuning.request import Request
@@ -203,7 +204,8 @@ def worker(
     device: Device = "auto", wandb: Wandb = "offline",
 ) -> None:
     """Train one share of a plan in this machine's place of a cluster; what `slurm` scripts call."""
-    from experiments.commands.run import Launch, command
+    from experiments.commands.choices import Launch
+    from experiments.commands.run import command
 
     launch = Launch(results=results, workers=1, device=device, wandb=wandb, shard=shard)
     raise typer.Exit(command(declared(experiment, set_, vary, grid, seeds, preset, name, imports), launch))

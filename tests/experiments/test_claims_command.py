@@ -10,8 +10,8 @@ from experiments import claims, records
 from experiments.check import build_task, model_arguments
 from experiments.claims import probes
 from experiments.claims.reference import reference
+from experiments.commands.choices import Launch
 from experiments.commands.claims import command
-from experiments.commands.run import Launch
 from experiments.config import ModelConfig, RunConfig, Spec
 from experiments.training.checkpoint import save_weights
 from transformer.models import build

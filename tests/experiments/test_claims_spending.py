@@ -6,7 +6,7 @@ from analysis.verdicts import markdown, released
 from experiments import claims
 from experiments.claims.spending import Sitting
 from experiments.commands import claims as verb
-from experiments.commands.run import Launch
+from experiments.commands.choices import Launch
 from experiments.config import ConfigError
 from experiments.runner.events import Outcome
 from tests.experiments.test_claims_cards import Said, tiny

@@ -11,8 +11,8 @@ from analysis.verdicts import about_change, verdicts
 from analysis.verdicts.decision import decide_difference
 from analysis.verdicts.looks import look
 from experiments import ledger
+from experiments.commands.choices import Launch
 from experiments.commands.judge import Asked, command, goal_of, question_of
-from experiments.commands.run import Launch
 from experiments.config import ConfigError, RunConfig, TrainConfig
 from experiments.judge import Budget, Question, judge
 from experiments.runner.events import Outcome

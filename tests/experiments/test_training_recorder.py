@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from experiments.check import build_task, model_arguments
+from experiments.commands.choices import Launch
 from experiments.commands.launch import prepare as prepare_launch
-from experiments.commands.run import Launch, job_maker
+from experiments.commands.run import job_maker
 from experiments.config import RunConfig, Spec
 from experiments.diagnosis.by_step import layers_row, probe
 from experiments.diagnosis.onset import growth, since

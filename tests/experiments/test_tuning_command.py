@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.commands.run import Launch
+from experiments.commands.choices import Launch
 from experiments.commands.tune import command
 from experiments.config import ConfigError, RunConfig, Spec, TrainConfig
 from experiments.experiment import Experiment
