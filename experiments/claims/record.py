@@ -64,7 +64,8 @@ def _cells(claim: Claim) -> list[dict[str, Any]]:
 
 def _old(folder: Path) -> dict[str, Any] | None:
     with contextlib.suppress(FileNotFoundError, records.Damaged):
-        return records.read_json(folder / CLAIM)
+        found = records.read_json(folder / CLAIM)
+        return found if {"hash", "recorded", "earlier", "late", "claim"} <= set(found) else None
     return None
 
 

@@ -149,6 +149,18 @@ def test_a_card_recorded_after_its_runs_is_late(tmp_path):
     assert records.read_json(tmp_path / "tiny" / "claim.json")["late"]
 
 
+@pytest.mark.parametrize("left", ["", "{", "{}", None])
+def test_a_damaged_record_is_no_record_and_its_runs_make_the_card_late(left, tmp_path):
+    finished = tmp_path / "tiny" / "runs" / "baseline-s0-00000000"
+    finished.mkdir(parents=True)
+    records.write_json(finished / "result.json", {})
+    if left is None:
+        records.write_json(tmp_path / "tiny" / "claim.json", {"schema": 1})
+    else:
+        (tmp_path / "tiny" / "claim.json").write_text(left)
+    assert "runs before the card was recorded" in record(tiny(), tmp_path, "again")[0]
+
+
 @pytest.mark.parametrize("name", ["pe-extrapolation", "dropout-epochs", "sqrt-dk-saturation", "scheduled-sampling"])
 def test_the_experiment_of_a_claim_can_be_declared_again_from_its_file(name, tmp_path):
     experiment = claims.get(name).at("quick").experiment(2)
