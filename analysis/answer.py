@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from analysis.compare import FEWEST, Comparison, Row, leaders
-from analysis.words import (
-    decimals,
-    listed,
-    metric_name,
-    number,
-    p_phrase,
-    percent,
-    plus_minus,
-    setting,
-    unit,
-)  # fmt: skip
+from analysis.phrases import (
+    baseline_named,
+    cost_phrase,
+    difference_phrase,
+    effects,
+    next_best,
+    pairs_phrase,
+    scored,
+    unit_phrase,
+)
+from analysis.words import decimals, listed, metric_name, number, plus_minus, setting
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Answer:
     """One sentence and what a table of answers needs.
 
     Attributes:
-        sentence: the finding with its uncertainty. cost: what it costs against the baseline; empty where nobody leads.
+        sentence: the finding with its uncertainty, largest effects first where several parts vary.
+        cost: what it costs against the baseline; empty where nobody leads.
         best: the variant with the best mean that may lead, or None. certain: it is told apart from the baseline, or,
             for a baseline, from every variant.
         verdict: a few words for an overview.
@@ -45,7 +46,7 @@ class PartAnswer:
     Attributes:
         part: dotted path. best: its best value. is_baseline: the baseline has that value.
         certain: the best is told apart from all others. sure, sentence, cost: in words.
-        variant: the row that has the value.
+        variant: the row that has the value. pairs: the best against each other value, in words.
     """
 
     part: str
@@ -56,6 +57,7 @@ class PartAnswer:
     sentence: str
     cost: str
     variant: str
+    pairs: tuple[str, ...] = ()
 
 
 def answer(comparison: Comparison) -> Answer:
@@ -98,42 +100,6 @@ def missing(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def cost_phrase(row: Row, other: Row) -> str:
-    """Cost of a variant against another: `same parameters, +1.2 % FLOPs per token, −3 % training seconds`."""
-    names = {"parameters": "parameters", "flops_per_token": "FLOPs per token", "train_seconds": "training time",
-             "peak_memory_bytes": "peak memory"}  # fmt: skip
-    base, found = other.cost, []
-    for key, name in names.items():
-        if math.isfinite(row.cost[key]) and base[key] > 0:
-            found.append(f"{percent(row.cost[key] / base[key])} {name}")
-    return ", ".join(found)
-
-
-def difference_phrase(comparison: Comparison, row: Row, than: str = "", *, turned: bool = False) -> str:
-    """`0.019 nats per token better than the baseline (95 % CI 0.014 to 0.024, Holm p = 0.001, wins 5/5, n = 5)`.
-
-    turned: the same comparison from the side of the baseline.
-    """
-    both = row.paired
-    assert both is not None, row.variant
-    if turned:
-        lost = both.n - both.wins - both.ties
-        both = replace(both, difference=-both.difference, low=-both.high, high=-both.low, wins=lost)
-    places, sign = decimals((both.high - both.low) / 2), 1 if both.difference > 0 else -1
-    low, high = sorted((sign * both.low, sign * both.high))
-    size = f"{number(abs(both.difference), places)}{_unit(comparison)} {'better' if sign > 0 else 'worse'}"
-    return (
-        f"{size}{f' than {than}' if than else ''} (95 % CI {number(low, places)} to {number(high, places)}, Holm "
-        f"{p_phrase(row.p)}, wins {both.wins}/{both.n}, n = {both.n})"
-    )
-
-
-def _unit(comparison: Comparison) -> str:
-    """Units that a sentence can carry: `0.02 nats per token`, but a plain `0.02` of an accuracy."""
-    name = unit(comparison.metric)
-    return f" {name}" if name.endswith("per token") else ""
-
-
 def _no_answer(comparison: Comparison) -> Answer:
     base = comparison.baseline
     have = f"the baseline has {base.n} of {base.planned} seeds with a score"
@@ -151,7 +117,9 @@ def _variant_leads(comparison: Comparison, best: Row) -> Answer:
     assert best.paired is not None, best.variant
     tied = [r.variant for r in comparison.leaders[1:]]
     metric = metric_name(comparison.metric)
-    text = f"{best.variant} is best: {metric} {difference_phrase(comparison, best, 'the baseline')}."
+    text = f"{effects(comparison)}{best.variant} is best: {metric}: {scored(comparison, best)}, "
+    text += f"{difference_phrase(comparison, best, f'the baseline{baseline_named(comparison)}')}."
+    text += next_best(comparison, comparison.ranked)
     if comparison.smallest_effect and best.paired.difference < comparison.smallest_effect:
         text += f" That is less than the {comparison.smallest_effect:g} that was said to matter."
     if tied:
@@ -169,8 +137,8 @@ def _baseline_leads(comparison: Comparison) -> Answer:
     base, tied = comparison.baseline, [r.variant for r in comparison.leaders[1:]]
     mean = plus_minus(base.mean.mean, base.mean.high - base.mean.mean) if base.mean else "-"
     worse = sum(row.verdict == "worse" for row in comparison.others)
-    score = f"{metric_name(comparison.metric)} {mean}{_unit(comparison)}"
-    text = f"Nothing beats the baseline{_named(comparison)}: {score}, n = {base.n}; "
+    score = f"{metric_name(comparison.metric)} {mean}{unit_phrase(comparison)}"
+    text = f"{effects(comparison)}Nothing beats the baseline{baseline_named(comparison)}: {score}, n = {base.n}; "
     text += f"{worse} of {comparison.n_tests} variants are certainly worse"
     text += f", not told apart from it: {listed(tied)}." if tied else "."
     certain = not tied and worse == comparison.n_tests
@@ -183,15 +151,8 @@ def _baseline_leads(comparison: Comparison) -> Answer:
     )
 
 
-def _named(comparison: Comparison) -> str:
-    """What the baseline is, where only one or two settings vary: ` (positional=rope)`."""
-    known = {path.rsplit(".", 1)[-1]: value for path, value in comparison.settings.items() if value is not None}
-    few = 0 < len(comparison.settings) <= 2 and known
-    return f" ({', '.join(f'{name}={setting(value)}' for name, value in known.items())})" if few else ""
-
-
 def _undecided(comparison: Comparison, best: Row) -> Answer:
-    text = "Undecided: no variant is certainly better than the baseline"
+    text = f"{effects(comparison)}Undecided: no variant is certainly better than the baseline"
     text += f"; the best mean has {best.variant}, {difference_phrase(comparison, best)}." if best.paired else "."
     least = comparison.detectable(best)
     if math.isfinite(least):
@@ -225,14 +186,17 @@ def _part(comparison: Comparison, path: str) -> PartAnswer | None:
         text = f"{difference_phrase(comparison, second, than, turned=True)}. The baseline has it."
     else:
         than = f"the baseline's '{values[comparison.baseline.variant]}'"
-        text = f"{difference_phrase(comparison, best, than)}."
+        text = f"{scored(comparison, best)}: {difference_phrase(comparison, best, than)}."
+        text += next_best(comparison, ranked)
     text += f" Not told apart: {_quoted(values, tied)}." if tied else ""
     text += f" Unstable, or too few seeds: {_quoted(values, left_out)}." if left_out else ""
-    other = second if is_baseline else comparison.baseline
-    cost = f"{cost_phrase(best, other)}, against '{values[other.variant]}'"
+    other, base = second if is_baseline else best, comparison.baseline
+    cost = f"{cost_phrase(other, base)}, against '{values[base.variant]}'"
+    cost = f"nothing: the baseline has it; '{values[second.variant]}' would cost: {cost}" if is_baseline else cost
     sure = "no" if tied else "yes"
     sure = "beats the baseline" if tied and best.verdict == "better" else sure
-    return PartAnswer(path, values[best.variant], is_baseline, not tied, sure, text, cost, best.variant)
+    pairs = tuple(pairs_phrase(comparison, ranked, values))
+    return PartAnswer(path, values[best.variant], is_baseline, not tied, sure, text, cost, best.variant, pairs)
 
 
 def _value(comparison: Comparison, row: Row, path: str) -> str:

@@ -45,7 +45,7 @@ class Row:
         paired: against the baseline over the seeds that both have; None for the baseline or without a pair.
         p: of the paired difference, Holm-corrected over every planned variant of the experiment.
         p_divergence: Fisher's exact p of "diverges as often as the baseline"; NaN where neither diverged.
-        cost: medians over the runs that are done.
+        cost: medians over the runs that are done. spread: least and most of each over those runs.
         planned: seeds that were asked for.
         run_ids: the runs that stand for it, one a seed; none while no choice is made.
         used: those whose score is in `mean`.
@@ -65,6 +65,7 @@ class Row:
     planned: int
     run_ids: tuple[str, ...]
     used: tuple[str, ...]
+    spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -201,11 +202,21 @@ def leaders(ranked: list[Row], goal: Literal["min", "max"]) -> list[Row]:
     """
     if not ranked:
         return []
+    final = from_first(ranked, goal)
+    return [ranked[0], *(row for row, value in zip(ranked[1:], final, strict=True) if not value < ALPHA)]
+
+
+def from_first(ranked: list[Row], goal: Literal["min", "max"]) -> list[float]:
+    """The p value by which each lower row is told apart from the first one, as `leaders` decides it."""
     best, rest = ranked[0], ranked[1:]
     p = holm([math.nan if _with_baseline(best, row) is not None else _p_between(best, row, goal) for row in rest])
     known = [_with_baseline(best, row) for row in rest]
-    final = [corrected if direct is None else direct for direct, corrected in zip(known, p, strict=True)]
-    return [best, *(row for row, value in zip(rest, final, strict=True) if not value < ALPHA)]
+    return [float(after) if direct is None else direct for direct, after in zip(known, p, strict=True)]
+
+
+def between(a: Row, b: Row, goal: Literal["min", "max"]) -> Paired | None:
+    """Two variants over the seeds that both have, positive where the first is better; None below two seeds."""
+    return _paired(a.scores, b.scores, goal) if len(set(a.scores) & set(b.scores)) > 1 else None
 
 
 def _with_baseline(a: Row, b: Row) -> float | None:
@@ -214,7 +225,8 @@ def _with_baseline(a: Row, b: Row) -> float | None:
 
 
 def _p_between(a: Row, b: Row, goal: Literal["min", "max"]) -> float:
-    return _paired(a.scores, b.scores, goal).p if len(set(a.scores) & set(b.scores)) > 1 else math.nan
+    both = between(a, b, goal)
+    return math.nan if both is None else both.p
 
 
 def goal_of(metric: str) -> Literal["min", "max"]:
@@ -253,6 +265,7 @@ def _row(
         p_divergence=math.nan if is_baseline else _p_divergence(runs, base_runs), equivalent=bool(equivalent),
         cost={cost: float(done[cost].median()) if len(done) else math.nan for cost in COSTS}, planned=planned,
         run_ids=tuple(runs["run_id"]), used=tuple(done.loc[done["seed"].isin(list(scores)), "run_id"]),
+        spread={cost: (float(done[cost].min()), float(done[cost].max())) for cost in COSTS if len(done)},
     )  # fmt: skip
 
 

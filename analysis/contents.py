@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from analysis.compare import FEWEST, Comparison, Row, compare
 from analysis.load import Loaded
+from analysis.phrases import MEASURED, within_spread
 from analysis.tables import Cell, Column, Table, nothing
 from analysis.words import (
     NOTHING,
@@ -45,11 +46,17 @@ def score_table(comparison: Comparison) -> Table:
          Cell(row.verdict, {"verdict": row.verdict}, row.verdict), _cost(row, "parameters", count),
          _cost(row, "flops_per_token", count), _cost(row, "train_seconds", seconds),
          _cost(row, "peak_memory_bytes", memory)]
-        for row in comparison.rows
+        for row in ordered(comparison)
     ]  # fmt: skip
     return Table(
-        "scores", score_caption(comparison), columns, rows, [r.run_ids for r in comparison.rows], _notes(comparison)
+        "scores", score_caption(comparison), columns, rows, [r.run_ids for r in ordered(comparison)], _notes(comparison)
     )
+
+
+def ordered(comparison: Comparison) -> list[Row]:
+    """The baseline, then the others best mean first; those without a score at the end, in declared order."""
+    sign = 1 if comparison.goal == "min" else -1
+    return [comparison.baseline, *sorted(comparison.others, key=lambda r: sign * r.mean.mean if r.mean else math.inf)]
 
 
 def yardstick_notes(loaded: Loaded, comparison: Comparison) -> list[str]:
@@ -82,11 +89,12 @@ def cost_table(comparison: Comparison) -> Table:
     titles = ["parameters", "FLOPs / token", "tokens", "steps", "train time", "whole run", "peak memory"]
     columns = [Column("variant", text=True), *(Column(title) for title in titles)]
     rows = []
-    for row in comparison.rows:
+    for row in ordered(comparison):
         cells = [_cost(row, key, spell, comparison.baseline) for key, spell in kinds.items()]
         rows.append([_variant(row), *cells])
     caption = f"{comparison.experiment}: cost of each variant (median over finished runs; change to the baseline)."
-    return Table("costs", caption, columns, rows, [r.run_ids for r in comparison.rows])
+    note = "Times are measured on one machine and not tested; ~: a change that the spread over seeds covers."
+    return Table("costs", caption, columns, rows, [r.run_ids for r in ordered(comparison)], [note])
 
 
 def length_table(loaded: Loaded, comparison: Comparison) -> Table | None:
@@ -97,8 +105,8 @@ def length_table(loaded: Loaded, comparison: Comparison) -> Table | None:
     trained = loaded.lengths.get("")
     heads = [f"length {n}{' (trained)' if n == trained else ''}" for n in found]
     rows = []
-    for index, row in enumerate(comparison.rows):
-        cells = [_mean(c, c.rows[index], f"length_{length}") for length, c in found.items()]
+    for row in ordered(comparison):
+        cells = [_mean(c, c.row(row.variant), f"length_{length}") for length, c in found.items()]
         rows.append([_variant(row), *cells])
     caption = (
         f"{comparison.experiment}: {metric_label(f'test/{last_word(comparison.metric)}')} by evaluation length. "
@@ -109,7 +117,7 @@ def length_table(loaded: Loaded, comparison: Comparison) -> Table | None:
         caption,
         [Column("variant", text=True), *map(Column, heads)],
         rows,
-        [r.run_ids for r in comparison.rows],
+        [r.run_ids for r in ordered(comparison)],
     )
 
 
@@ -215,7 +223,8 @@ def _cost(row: Row, key: str, spell: object, baseline: Row | None = None) -> Cel
     value = row.cost[key]
     text = str(spell(value))
     if baseline is not None and row is not baseline and math.isfinite(value) and baseline.cost[key] > 0:
-        text += f" ({percent(value / baseline.cost[key])})"
+        about = "~ " if key in MEASURED and within_spread(row, baseline, key) else ""
+        text += f" ({about}{percent(value / baseline.cost[key])})"
     return Cell(text, {key: None if math.isnan(value) else value}, None if math.isnan(value) else value)
 
 

@@ -10,6 +10,21 @@ UNITS = {
     "loss": "nats per token", "bits_per_token": "bits per token", "accuracy": "share of tokens",
     "exact_match": "share of rows", "perplexity": "",
 }  # fmt: skip
+TOKENS = {
+    "text": "a character", "code": "a character", "copy": "a symbol", "reverse": "a symbol", "sort": "a symbol",
+    "selective_copy": "a symbol", "induction": "a symbol", "addition": "a digit or sign", "dyck": "a bracket",
+}  # fmt: skip
+TERMS = {
+    "rope": "rotary positions: queries and keys are turned by an angle that grows with the position",
+    "alibi": "linear biases: attention falls off linearly with distance; nothing is added to the tokens",
+    "sinusoidal": "fixed sine waves added to the tokens", "relative": "a learned bias for each distance",
+    "learned": "a learned vector for each position", "gelu": "a smooth step as activation",
+    "relu": "negative values become zero", "silu": "x times its sigmoid", "swiglu": "gated, with silu",
+    "geglu": "gated, with gelu", "layernorm": "mean and spread of each token are normalised",
+    "rmsnorm": "only the size of each token is normalised", "pre": "norm before each layer",
+    "post": "norm after each sum", "sqrt_d_head": "scores divided by the root of the head's width",
+}  # fmt: skip
+IN_SENTENCES = {"share of tokens": "of all tokens", "share of rows": "of all rows"}
 COST_NAMES = {
     "parameters": "parameters", "parameters_non_embedding": "parameters without embeddings",
     "flops_per_token": "FLOPs per token", "tokens": "training tokens", "steps": "steps", "seconds": "seconds",

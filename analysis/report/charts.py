@@ -16,7 +16,7 @@ from analysis.words import metric_label
 
 POINTS = 80  # per line of an experiment's chart
 RUN_POINTS = 300
-SHOWN = 8  # lines that are on when a page opens
+SHOWN = 8  # lines that are on when a page opens and nobody leads
 
 
 def experiment_chart(comparison: Comparison, curves: pd.DataFrame) -> dict[str, Any]:
@@ -29,9 +29,11 @@ def experiment_chart(comparison: Comparison, curves: pd.DataFrame) -> dict[str, 
         metrics[metric] = {
             str(variant): _points(thin(part, POINTS)) for variant, part in summary.groupby("variant", observed=True)
         }
-    first = dict.fromkeys([names[0], *(r.variant for r in comparison.ranked), *names])
+    ends = [row.variant for row in comparison.ranked]
+    first = dict.fromkeys([names[0], *ends[:1], *ends[-1:]] if ends else names[:SHOWN])
     return {
-        "label": {m: metric_label(m) for m in metrics}, "metrics": metrics, "on": list(first)[:SHOWN],
+        "label": {m: metric_label(m) for m in metrics}, "metrics": metrics, "on": list(first),
+        "shown": "shown at first: the baseline, the best and the worst" if ends else "",
         "looks": {n: {"color": look[n].color, "dash": _dash(look[n].dash)} for n in names},
     }  # fmt: skip
 

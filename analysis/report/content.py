@@ -17,9 +17,20 @@ from analysis.answer import Answer, PartAnswer, answer, missing, parts
 from analysis.compare import Comparison, compare
 from analysis.contents import cost_table, length_table, score_table, status_table, yardstick_notes
 from analysis.figures import forest, learning_curves, score_against_cost, score_against_length, seed_strip
+from analysis.figures.curves import curve_metric
 from analysis.figures.tuning_space import learning_rate_sensitivity, tuning_figures
 from analysis.load import Loaded, load
-from analysis.report.protocol import budget, held_equal, learning_rate, machine, tuning_notes
+from analysis.phrases import baseline_legend
+from analysis.report.protocol import (
+    budget,
+    held_equal,
+    learning_rate,
+    machine,
+    scope,
+    terms,
+    tuning_notes,
+    validation_note,
+)
 from analysis.style import SCREEN
 from analysis.tables import Table
 from analysis.tuning import Tuning, answers, caution, read_tuning
@@ -69,6 +80,32 @@ class Content:
         """Answers setting by setting, where variants change one setting each."""
         return parts(self.comparison)
 
+    @property
+    def certainty(self) -> str:
+        """`certain` only where everything that its card says is; `certain in part` where some of it is."""
+        tied = len(self.comparison.leaders) > 1
+        whole = self.answer.certain and not tied and all(part.certain for part in self.parts)
+        some = self.answer.certain or any(part.certain for part in self.parts)
+        return "certain" if whole else "certain in part" if some else "not certain"
+
+    @cached_property
+    def scope(self) -> str:
+        """What the answer holds for."""
+        return scope(self.loaded)
+
+    @cached_property
+    def terms(self) -> list[tuple[str, str]]:
+        """Names of parts in plain words."""
+        return terms(self.loaded)
+
+    @cached_property
+    def captions(self) -> dict[str, str]:
+        """Captions of the figures, with what the baseline is and which validation is drawn."""
+        legend = baseline_legend(self.comparison)
+        notes = {"curves": validation_note(self.comparison, curve_metric(
+            self.loaded, self.comparison.metric, self.curves["metric"].unique().tolist()))}  # fmt: skip
+        return {name: " ".join(filter(None, (text, notes.get(name), legend))) for name, text in CAPTIONS.items()}
+
     @cached_property
     def tables(self) -> dict[str, Table]:
         """name -> table, in reading order."""
@@ -77,7 +114,9 @@ class Content:
         found = [scores, length_table(self.loaded, self.comparison), cost_table(self.comparison)]
         if not all(row.counts["done"] == row.planned for row in self.comparison.rows):
             found.append(status_table(self.comparison))
-        return {table.name: table for table in found if table is not None}
+        legend = [baseline_legend(self.comparison)]
+        named = [replace(t, notes=[*t.notes, *filter(None, legend)]) for t in found if t is not None]
+        return {table.name: table for table in named}
 
     @cached_property
     def tuning(self) -> Tuning | None:
@@ -173,8 +212,11 @@ class Content:
             found.append(f"Half of the comparisons would find a true difference of {size} with 80 % power.")
         rho = [row.paired.rho for row in c.others if row.paired and math.isfinite(row.paired.rho)]
         if rho:
-            shared = number(float(np.median(rho)), 2)
-            found.append(f"Median correlation with the baseline over seeds: {shared} (pairing helps if positive).")
+            middle = float(np.median(rho))
+            helped = "comparing the same seeds narrowed the intervals"
+            not_helped = "comparing the same seeds did not help here: the intervals are no narrower than without pairs"
+            words = helped if middle > 0 else f"{not_helped}, and hold all the same"
+            found.append(f"Median correlation with the baseline over seeds: {number(middle, 2)}; {words}.")
         return found
 
     def repeat(self, run_id: str) -> str:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from analysis.load import STATUSES
 from analysis.report.charts import experiment_chart
-from analysis.report.content import CAPTIONS, Content, gather
+from analysis.report.content import Content, gather
 from analysis.report.page import render, svg_for_page, write
 from analysis.style import save
 from analysis.words import NOTHING, metric_name, number
@@ -52,11 +52,12 @@ def write_files(content: Content) -> dict[str, Markup]:
     figures = {}
     for name, made in content.figures().items():
         _, svg = save(made, folder / "figures", name, content.provenance, content.runs_by_variant)
-        figures[name] = svg_for_page(svg.read_text(encoding="utf-8"), CAPTIONS[name])
+        figures[name] = svg_for_page(svg.read_text(encoding="utf-8"), content.captions[name])
     metric = metric_name(content.comparison.metric)
     markdown = render(
-        "report.md.j2", c=content, captions=CAPTIONS, figures=list(figures), runs=run_rows(content), metric=metric
-    )
+        "report.md.j2", c=content, captions=content.captions, figures=list(figures), runs=run_rows(content),
+        metric=metric,
+    )  # fmt: skip
     write(folder / "report.md", markdown)
     return figures
 
@@ -80,7 +81,7 @@ def experiment_page(
         overview: relative path of the page over all experiments, or empty.
     """
     return render(
-        "experiment.html.j2", c=content, figures=figures, captions=CAPTIONS, runs=run_rows(content),
+        "experiment.html.j2", c=content, figures=figures, captions=content.captions, runs=run_rows(content),
         statuses=STATUSES, curves=experiment_chart(content.comparison, content.curves),
         metric=metric_name(content.comparison.metric), to_experiment=to_experiment, to_files=to_files, pages=pages,
         overview=overview,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from analysis.report.content import CAPTIONS, Content, gather
+from analysis.report.content import Content, gather
 from analysis.report.experiment import report_folder
 from analysis.report.page import render, write
 from analysis.style import ONE_COLUMN, TWO_COLUMNS, save
@@ -36,7 +36,7 @@ def write_paper(results: Path | str, experiment: str) -> Path:
                 made, folder / "figures", f"{name}-{width_name}", content.provenance, content.runs_by_variant, (".pdf",)
             )
             names[name] = None
-    captions = [(name, latex(f"{CAPTIONS[name]} {protocol_sentence(content)}")) for name in names]
+    captions = [(name, latex(f"{content.captions[name]} {protocol_sentence(content)}")) for name in names]
     sentence = latex(" ".join(part for part in (content.answer.sentence, *content.missing) if part))
     main = render(
         "paper.tex.j2",

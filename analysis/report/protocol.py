@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.compare import Comparison
 from analysis.load import Loaded
-from analysis.words import count, listed, seconds, setting
+from analysis.words import TERMS, TOKENS, count, listed, metric_name, seconds, setting
 
 LR = "train.lr"
 
@@ -39,6 +40,42 @@ def learning_rate(loaded: Loaded, train: Mapping[str, Any]) -> str:
         each = listed([f"{name} {setting(rate)}" for name, rate in declared.items()], most=20)
         return f"set per variant: {each}{schedule}"
     return f"fixed at {setting(train['lr'])} for every variant, not tuned{schedule}" if "lr" in train else ""
+
+
+def scope(loaded: Loaded) -> str:
+    """What the answer holds for, in plain words: task, lengths, size, steps and learning rate."""
+    config = loaded.meta.get("baseline_config") or {}
+    task, model, train = (config.get(name) or {} for name in ("task", "model", "train"))
+    done = loaded.compared[loaded.compared["status"] == "done"]
+    trained, tested = loaded.lengths.get(""), sorted({n for name, n in loaded.lengths.items() if name})
+    token = f" (a token is {TOKENS[task['name']]})" if task.get("name") in TOKENS else ""
+    first = done.iloc[0] if len(done) else None
+    size = [f"{model[key]} layers" if key == "n_layers" else f"width {model[key]}"
+            for key in ("n_layers", "d_model") if key in model]  # fmt: skip
+    size += [f"about {count(float(done['parameters'].median()))} parameters"] if first is not None else []
+    rate = learning_rate(loaded, train)
+    words = [
+        f"task {setting(task)}{token}" if task else "", f"trained on up to {trained} tokens" if trained else "",
+        f"tested at {listed([str(n) for n in tested])} tokens" if tested else "", ", ".join(size),
+        f"{_range(done['steps'])} training steps" if len(done) else "", f"learning rate {rate}" if rate else "",
+    ]  # fmt: skip
+    return "; ".join(filter(None, words))
+
+
+def validation_note(comparison: Comparison, drawn: str) -> str:
+    """Where the curves cannot show the metric itself: what they show instead."""
+    if drawn == comparison.metric.replace("test/", "validation/", 1):
+        return ""
+    several = comparison.metric.count("/") > 1
+    seen = "on new examples of the trained lengths, mixed" if several else "on held-out examples"
+    return f"Drawn is {metric_name(drawn)}, {seen}; the answer is about {metric_name(comparison.metric)}."
+
+
+def terms(loaded: Loaded) -> list[tuple[str, str]]:
+    """The names of parts that this experiment uses, each in a few plain words."""
+    values = [(loaded.meta.get("baseline_config") or {}).get("model") or {}, *map(loaded.changes, loaded.variants)]
+    used = {v["name"] for group in values for v in group.values() if isinstance(v, Mapping) and "name" in v}
+    return [(name, text) for name, text in TERMS.items() if name in used]
 
 
 def held_equal(meta: Mapping[str, Any]) -> str:

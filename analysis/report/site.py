@@ -92,7 +92,7 @@ def _overview_row(content: Content) -> dict[str, Any]:
     found, comparison, meta = content.answer, content.comparison, content.loaded.meta
     return {
         "name": content.loaded.experiment, "question": meta.get("question") or "", "sentence": found.sentence,
-        "cost": found.cost,
+        "cost": found.cost, "certainty": content.certainty, "scope": content.scope,
         "verdict": found.verdict, "certain": found.certain, "parts": content.parts, "command": content.command,
         "page": f"experiments/{content.loaded.experiment}/index.html", "metric": metric_name(comparison.metric),
         "variants": len(comparison.rows), "seeds": max(row.planned for row in comparison.rows),

@@ -96,7 +96,8 @@ def test_the_answer_names_the_best_how_sure_and_the_cost(tmp_path):
     found = answer(compared(tmp_path))
     assert found.best == "feedforward=swiglu"
     assert found.certain
-    assert found.sentence.startswith("feedforward=swiglu is best: test loss 0.0")
+    assert "feedforward=swiglu is best: test loss: 2." in found.sentence
+    assert found.sentence.startswith("Of 11 changes to the baseline (2.119 nats per token), 8 are certainly worse, most of all norm=none")
     assert "nats per token better than the baseline (95 % CI 0.0" in found.sentence
     assert "wins 5/5, n = 5)" in found.sentence
     assert "+0.4 % parameters" in found.cost
@@ -140,9 +141,10 @@ def test_a_part_whose_best_value_is_the_baselines_is_told_against_the_next_best(
     assert part.sentence.endswith("wins 5/5, n = 5). The baseline has it.")
     low, high = (float(x) for x in part.sentence.split("95 % CI ")[1].split(",")[0].split(" to "))
     assert 0 < low < both.mean() < high
-    assert part.cost.endswith(", against 'post'")
+    assert part.cost.endswith(", against 'pre'")
     ours, theirs = comparison.baseline.cost["parameters"], comparison.row("placement=post").cost["parameters"]
-    assert part.cost.startswith("same parameters" if ours == theirs else "+" if ours > theirs else "−")
+    start = "same parameters" if ours == theirs else "−" if ours > theirs else "+"
+    assert part.cost.startswith(f"nothing: the baseline has it; 'post' would cost: {start}")
 
 
 def test_settings_have_names_that_a_reader_knows():

@@ -8,7 +8,7 @@ import pytest
 
 from analysis import words
 from analysis.compare import compare
-from analysis.contents import cost_table, length_table, score_table, status_table
+from analysis.contents import cost_table, length_table, ordered, score_table, status_table
 from analysis.load import load
 from analysis.report.content import gather
 from analysis.tables import Cell, Column, Table, latex
@@ -26,7 +26,9 @@ def comparison(tmp_path):
 
 def test_the_baseline_stands_first_and_n_in_every_row(comparison):
     table = score_table(comparison)
-    assert [row[0].text for row in table.rows] == [row.variant for row in comparison.rows]
+    assert [row[0].text for row in table.rows] == [row.variant for row in ordered(comparison)]
+    means = [row.mean.mean for row in ordered(comparison)[1:] if row.mean]
+    assert means == sorted(means)
     assert table.rows[0][0].text == "baseline"
     counts = {row[0].text: row[2].text for row in table.rows}
     assert (counts["baseline"], counts["norm=none"], counts["n_heads=1"]) == ("5", "4/5", "0/5")
