@@ -145,7 +145,8 @@ def _readme(made: Mapping[str, Any], claims: Sequence[Mapping[str, Any]], verdic
         "Written by the command below, from runs; not by hand. How each sentence was tested, and by which rule it was "
         "decided, is on its card in `experiments/claims/cards/`; a card's hash was recorded before its first run.",
         "", "```", str(made["command"]), "```", "",
-        f"- summary by commit `{made['commit'] or 'unknown'}`, runs by the code of their dates", f"- versions: {versions}; {made['machine']}",
+        f"- summary by commit `{made['commit'] or 'unknown'}`, runs by the code of their dates",
+        f"- versions: {versions}; {made['machine']}",
         *_spent_words(made, sum(claim["runs_saved"] or 0 for claim in claims)),
         "- `runs/` has every run's test scores, `curves/` its validation losses, `verdicts.json` whole verdicts", "",
         "## Verdicts", "", markdown(verdicts),
