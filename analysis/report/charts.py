@@ -12,7 +12,7 @@ from analysis.compare import Comparison
 from analysis.figures.curves import bands
 from analysis.layers import layer_curves
 from analysis.style import looks
-from analysis.words import metric_label
+from analysis.words import metric_label, metric_name
 
 POINTS = 80  # per line of an experiment's chart
 RUN_POINTS = 300
@@ -29,11 +29,11 @@ def experiment_chart(comparison: Comparison, curves: pd.DataFrame) -> dict[str, 
         metrics[metric] = {
             str(variant): _points(thin(part, POINTS)) for variant, part in summary.groupby("variant", observed=True)
         }
-    ends = [row.variant for row in comparison.ranked]
+    ends, by = [row.variant for row in comparison.ranked], metric_name(comparison.metric)
     first = dict.fromkeys([names[0], *ends[:1], *ends[-1:]] if ends else names[:SHOWN])
     return {
         "label": {m: metric_label(m) for m in metrics}, "metrics": metrics, "on": list(first),
-        "shown": "shown at first: the baseline, the best and the worst" if ends else "",
+        "shown": f"shown at first: the baseline, the best and the worst by {by}" if ends else "",
         "looks": {n: {"color": look[n].color, "dash": _dash(look[n].dash)} for n in names},
     }  # fmt: skip
 
