@@ -9,6 +9,7 @@ from analysis.verdicts.summary import read, summarise
 from experiments import records
 from tests.analysis.verdict_kit import claim_folder
 
+
 def stored(results, name="made-up", **changes):
     """A claim's verdict.json, as the verb leaves it."""
     found = released(verdicts(results, name))
