@@ -36,8 +36,8 @@ class Sitting:
         return float("inf") if self.seconds is None else self.seconds - (self.clock() - self.began)
 
     def fits(self, claim: Claim, seeds: int) -> bool:
-        """Whether the runs of so many seeds would end in time; asks for no estimate where there is no limit."""
-        return self.seconds is None or self.expect(claim, seeds) <= self.left
+        """Whether the runs of so many seeds would end in time; those that are there already always do."""
+        return self.seconds is None or self.expect(claim, seeds) <= max(self.left, 0.0)
 
     def first(self, claim: Claim) -> Afford:
         """Lets the first look begin, and no other."""

@@ -67,6 +67,17 @@ def test_no_look_begins_that_would_not_end_in_time(tmp_path, monkeypatch):
     assert any("the budget does not reach 10 seeds" in line for line in said)
 
 
+def test_what_has_been_decided_stays_when_the_time_is_over(tmp_path, monkeypatch):
+    sitting = Sitting(25.0)  # the third first look would end at 30 s
+    _, looked, _ = launched(tmp_path, monkeypatch, three(), dict.fromkeys(("one", "two", "three"), 10), sitting)
+    sitting.clock.now = 1000.0
+    assert {name: one.seeds for name, one in looked.items()} == {"one": 5, "two": 5, "three": 0}
+    assert looked["one"].answers
+    assert looked["one"].stopped == "the budget does not reach 10 seeds"
+    assert sitting.fits(tiny(name="one"), 5)  # its runs are there
+    assert not sitting.fits(tiny(name="one"), 10)
+
+
 def test_a_claim_that_the_time_does_not_reach_is_left_without_a_run(tmp_path, monkeypatch):
     sitting = Sitting(15.0)
     asked, looked, _ = launched(tmp_path, monkeypatch, three(), dict.fromkeys(("one", "two", "three"), 5), sitting)
