@@ -1,13 +1,17 @@
 """What of many verdicts is committed, and the README's table that is made from it."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from analysis.verdicts import markdown, released, verdicts
-from analysis.verdicts.readme import BEGIN, END, main, rewritten
+from analysis.verdicts.readme import BEGIN, END, main, rewritten, table
 from analysis.verdicts.summary import read, summarise
 from experiments import records
 from tests.analysis.verdict_kit import claim_folder
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def stored(results, name="made-up", **changes):
@@ -78,3 +82,9 @@ def test_a_readme_without_a_place_for_the_table_is_refused(tmp_path):
     summary(tmp_path)
     with pytest.raises(ValueError, match="needs one line"):
         rewritten("nothing here", read(tmp_path / "kept"))
+
+
+def test_the_readme_shows_what_is_committed():
+    content = read(ROOT / "results" / "reference")
+    assert len(content["claims"]) > 20
+    assert table(content) in (ROOT / "README.md").read_text(encoding="utf-8")
