@@ -120,7 +120,7 @@ def claims(
     name: Annotated[str | None, typer.Argument(help="One claim; default all.")] = None,
     preset: Annotated[str, typer.Option(help="quick or standard.")] = "quick",
     budget: Annotated[str | None, typer.Option(help="Begin no look that would not end within it: 30m, 2h.")] = None,
-    export: Annotated[Path | None, typer.Option(help="Write a summary to keep: verdicts, scores, curves.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Summary to keep, in place of an older one there.")] = None,
     results: Results = RESULTS, workers: Workers = None, device: Device = "auto", wandb: Wandb = "off",
     json: Json = False,
 ) -> None:

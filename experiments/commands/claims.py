@@ -60,7 +60,7 @@ def command(
         path = launch.results / f"claims-{preset}.md"
         records.write_bytes(path, table(found).encode())
         say(f"{_counted(found)}; table: {path}; everything about one: python run_all.py claims NAME --preset {preset}")
-    if keep is not None:
+    if keep is not None and not any(map(_signalled, looked.values())):  # half a sitting replaces no whole summary
         say(f"summary: {keep([card.name for card in cards], found)}")
     return code
 

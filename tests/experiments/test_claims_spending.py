@@ -102,3 +102,15 @@ def test_what_is_missing_is_estimated_from_what_is_there(tmp_path):
     one, two = (seconds_missing(tmp_path, workers)(card, 5) for workers in (1, 2))
     assert one > 0
     assert two == pytest.approx(one / 2, rel=0.9)  # both are timed anew
+
+
+@pytest.mark.parametrize("signalled", [False, True])
+def test_a_sitting_that_is_interrupted_replaces_no_summary(signalled, tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "WHERE", {"weight-decay": "training"})
+    monkeypatch.setattr(verb, "trainer", lambda launch: lambda experiment: Outcome(signalled=signalled))
+    kept = []
+    verb.command(
+        None, Launch(tmp_path), "quick", decide=lambda results, name: [], release=released, table=markdown,
+        keep=lambda names, found: kept.append(names) or tmp_path,
+    )
+    assert kept == ([] if signalled else [["weight-decay-quick"]])
