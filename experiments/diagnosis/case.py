@@ -17,10 +17,10 @@ from torch import nn
 
 from experiments.check import build_task, model_arguments
 from experiments.config import RunConfig
-from experiments.diagnosis.probes import Seen, Slopes, attention_of, rows_of, slopes
 from experiments.diagnosis.trial import OneBatch, Range, Trial, one_batch, range_test, replay
 from experiments.tasks import IGNORE, Batch, Task
 from experiments.training.checkpoint import load_weights
+from experiments.training.looking.probes import Seen, Slopes, attention_of, rows_of, slopes
 from experiments.training.overlap import Overlap, check_overlap
 from transformer.models import build
 

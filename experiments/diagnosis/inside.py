@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from experiments.config import ConfigError
 from experiments.diagnosis.case import Case
 from experiments.diagnosis.demonstrations import attention_memory, histogram, random_vectors
-from experiments.diagnosis.probes import arguments, attention_of, rows_of
 from experiments.diagnosis.roles import THRESHOLDS, roles
 from experiments.diagnosis.writing import answer, labels, samples
 from experiments.tasks import Batch
+from experiments.training.looking.probes import arguments, attention_of, rows_of
 from transformer.blocks import Stack
 from transformer.look import look
 

@@ -9,9 +9,9 @@ from torch import nn
 
 from experiments.diagnosis.case import Case
 from experiments.diagnosis.finding import Finding
-from experiments.diagnosis.probes import rows_of
 from experiments.tasks import Batch
 from experiments.training.forward import Precision, logits_of, precision_context, recompute_activations
+from experiments.training.looking.probes import rows_of
 from experiments.training.memory import Kept
 from transformer.costs import PARTS, costs
 

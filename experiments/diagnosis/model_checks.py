@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from experiments.diagnosis.case import Case
 from experiments.diagnosis.finding import Finding
 from experiments.diagnosis.onset import since
-from experiments.diagnosis.probes import Seen, influence, never_active, rows_of, sizes_of
-from experiments.diagnosis.watch import watched
 from experiments.tasks import Batch
 from experiments.training.forward import each, logits_of
+from experiments.training.looking.probes import Seen, influence, never_active, rows_of, sizes_of
+from experiments.training.looking.watch import watched
 from transformer.blocks import Stack
 from transformer.slots import Positional
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from experiments.diagnosis.case import Case
 from experiments.diagnosis.data_checks import running
 from experiments.diagnosis.finding import Finding
-from experiments.diagnosis.probes import rows_of
 from experiments.seeds import torch_stream
+from experiments.training.looking.probes import rows_of
 from transformer.generation.decode import generate
 from transformer.generation.settings import Decode
 

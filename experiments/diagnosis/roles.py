@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from experiments.diagnosis.probes import Seen, attention_of
 from experiments.seeds import torch_stream
 from experiments.tasks import Batch, Task
+from experiments.training.looking.probes import Seen, attention_of
 
 NEAR = 3  # places that count as local
 WIDE = 4 * NEAR + 2  # keys that a query must see for that to mean anything: near ones are at most half of them

@@ -12,7 +12,7 @@ from experiments.diagnosis.case import Case
 from experiments.diagnosis.finding import Finding
 from experiments.diagnosis.onset import growth
 from experiments.diagnosis.trial import Trial
-from experiments.diagnosis.watch import by_layer
+from experiments.training.looking.watch import by_layer
 
 WORSE = 0.05  # of the distance from chance to the floor: a difference that counts
 SPIKES, SPIKE_SHARE = 3, 0.02

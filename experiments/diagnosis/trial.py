@@ -17,7 +17,7 @@ from torch import nn
 
 from experiments.check import build_task, model_arguments
 from experiments.config import RunConfig
-from experiments.diagnosis.watch import Look, watched
+from experiments.training.looking.watch import Look, watched
 from experiments.training.optimisers import adamw
 from experiments.training.session import Watchers, prepare
 from experiments.training.step import Recipe, take_step

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from torch import nn
 
-from experiments.diagnosis.by_step import layers_row, probe
 from experiments.records import BY_STEP
 from experiments.tasks import Evaluation
 from experiments.training.forward import moved
+from experiments.training.looking.by_step import layers_row, probe
 from experiments.training.step import Recipe
 from experiments.training.trackers import MetricsFile
 

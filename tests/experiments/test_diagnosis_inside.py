@@ -10,11 +10,11 @@ from experiments.config import ConfigError, Spec
 from experiments.diagnosis.case import Budget
 from experiments.diagnosis.demonstrations import attention_memory, histogram, random_vectors
 from experiments.diagnosis.inside import gather, packed
-from experiments.diagnosis.probes import Seen
 from experiments.diagnosis.roles import THRESHOLDS, Role, _scores, name_of, summary
 from experiments.diagnosis.target import stored
 from experiments.records import EXPERIMENT, INSIDE, read_json, write_json
 from experiments.training.execute import execute
+from experiments.training.looking.probes import Seen
 from tests.experiments.training_runs import config, job
 
 torch.set_num_threads(1)

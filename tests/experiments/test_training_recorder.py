@@ -17,13 +17,13 @@ from experiments.commands.choices import Launch
 from experiments.commands.launch import prepare as prepare_launch
 from experiments.commands.run import job_maker
 from experiments.config import RunConfig, Spec
-from experiments.diagnosis.by_step import layers_row, probe
 from experiments.diagnosis.onset import growth, since
-from experiments.diagnosis.probes import attention_of
 from experiments.files import declare
 from experiments.records import BY_STEP, read_metrics
 from experiments.runner.attempt import clear
 from experiments.training.execute import execute
+from experiments.training.looking.by_step import layers_row, probe
+from experiments.training.looking.probes import attention_of
 from experiments.training.recorder import kept_bytes
 from experiments.training.replicas.group import train_together
 from experiments.training.session import Watchers, prepare

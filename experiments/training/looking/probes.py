@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from experiments.diagnosis.watch import rms
 from experiments.seeds import seed_dropout, torch_stream
 from experiments.tasks import Batch
 from experiments.training.forward import each, logits_of
+from experiments.training.looking.watch import rms
 from experiments.training.loss import asked_tokens, summed_loss
 from transformer.attention import MultiHeadAttention
 from transformer.blocks import Layer, Stack

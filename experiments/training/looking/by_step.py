@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from experiments.diagnosis.probes import Seen, hooked, seen_of
-from experiments.diagnosis.watch import by_layer
 from experiments.tasks import Batch
 from experiments.training.forward import Precision, each, logits_of, precision_context
+from experiments.training.looking.probes import Seen, hooked, seen_of
+from experiments.training.looking.watch import by_layer
 from experiments.training.loss import asked_tokens, summed_loss
 from transformer.attention import MultiHeadAttention
 from transformer.blocks import Layer
